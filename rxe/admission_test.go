@@ -3,6 +3,7 @@ package rxe
 import (
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -17,7 +18,7 @@ func newActivePair(t *testing.T, n int) (p *pair, write func(qps ...int)) {
 		for _, i := range qps {
 			_, err := p.a.qps[i].PostSend([]SendWR{{ID: uint64(i), Op: WRWrite, Flags: SendSignaled,
 				RKey: p.b.mr.RKey(), SGL: []SGE{{Length: 8, LKey: p.a.mr.LKey()}}}})
-			must(t, err)
+			must.OK(t, err)
 		}
 	}
 }
@@ -129,7 +130,7 @@ func TestAdmissionAndDestroyedQPs(t *testing.T) {
 			write(0, 1, 2, 3, 4)
 			p.a.link.queue, p.a.link.ends, p.a.link.buf = nil, nil, nil // lost
 			for _, i := range []int{2, 0, 1} {
-				must(t, end(p.a.qps[i]))
+				must.OK(t, end(p.a.qps[i]))
 			}
 			// The next thread sends for the QPs that were admitted.
 			write(5)
@@ -150,7 +151,7 @@ func TestAdmissionIsForOtherDevices(t *testing.T) {
 	d.dev.admission.limit = 0
 	_, err := d.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(),
 		SGL: []SGE{{Length: 8, LKey: d.mr.LKey()}}}})
-	must(t, err)
+	must.OK(t, err)
 	d.take(t, 1)
 
 	b := newBench(t, QPUC, nil)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // mostUp is the part of the arrows that may run up, in percent.
@@ -21,7 +23,7 @@ const mostUp = 26
 // file is left out, and few arrows run up.
 func TestArrows(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
-	must(t, err)
+	must.OK(t, err)
 	at := map[string]int{}
 	for _, line := range regexp.MustCompile(`(?m)^//\t\S.*\.go$`).FindAllString(string(text), -1) {
 		for _, name := range regexp.MustCompile(`\S+\.go`).FindAllString(line, -1) {
@@ -50,12 +52,12 @@ func fileArrows(t *testing.T, at map[string]int) map[[2]string]bool {
 	t.Helper()
 	set := token.NewFileSet()
 	names, err := filepath.Glob("*.go")
-	must(t, err)
+	must.OK(t, err)
 	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 	var files []*ast.File
 	for _, name := range names {
 		f, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
-		must(t, err)
+		must.OK(t, err)
 		files = append(files, f)
 		if _, known := at[name]; !known {
 			t.Errorf("doc.go does not name %s", name)

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // blockable is memory that answers when it is told to. An access checks that the thread holds none
@@ -85,7 +87,7 @@ func newBlockingCQ(t *testing.T, entries, room int) *blockingCQ {
 			b.early.Add(1)
 		}
 	}})
-	must(t, err)
+	must.OK(t, err)
 	b.ring.blockable = newBlockable(&b.slow.mu, &b.dev.mu)
 	return b
 }
@@ -98,7 +100,7 @@ func (b *blockingCQ) pair(cq *CQ) *QP {
 		var err error
 		ends[i], err = b.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: sends, RecvCQ: b.cq, SignalAll: true,
 			Cap: QPCap{MaxSendWR: 8, MaxRecvWR: 8}})
-		must(b.t, err)
+		must.OK(b.t, err)
 	}
 	connect(b.t, ends[0], ends[1], b.gid, 1024)
 	connect(b.t, ends[1], ends[0], b.gid, 1024)
@@ -150,13 +152,13 @@ func (b *blockingCQ) wantIDs(ids ...uint64) {
 func TestBlockingCQ(t *testing.T) {
 	b := newBlockingCQ(t, 16, 16)
 	one, two, other := b.pair(b.slow), b.pair(b.slow), b.pair(b.cq)
-	must(t, b.slow.ReqNotify(false))
+	must.OK(t, b.slow.ReqNotify(false))
 	b.blocks(one, 1)
 	b.write(two, 2, 3)
 	b.write(other, 4)
 	b.take(t, 1)
 	b.dev.Expire()
-	must(t, b.slow.ReqNotify(false))
+	must.OK(t, b.slow.ReqNotify(false))
 	if b.slow.Cap() != 16 || b.notified.Load() != 0 || b.ring.Waiting() != 0 {
 		t.Errorf("before the memory answers: %d notifications, %d completions", b.notified.Load(), b.ring.Waiting())
 	}
@@ -169,7 +171,7 @@ func TestBlockingCQ(t *testing.T) {
 	b.write(two, 6)
 	b.wantIDs(1, 2, 3, 5, 6)
 	// Completions that came unnoticed count for the next request.
-	must(t, b.slow.ReqNotify(false))
+	must.OK(t, b.slow.ReqNotify(false))
 	if b.notified.Load() != 2 {
 		t.Errorf("%d notifications after a request for those that are there", b.notified.Load())
 	}
@@ -202,7 +204,7 @@ func TestBlockingCQFull(t *testing.T) {
 func (b *blockingCQ) wantError(q *QP) {
 	b.t.Helper()
 	a, _, err := q.Query()
-	must(b.t, err)
+	must.OK(b.t, err)
 	if a.State != QPErr || b.broken.Load() != 1 {
 		b.t.Errorf("the QP is in %v, with %d events of the queue", a.State, b.broken.Load())
 	}
@@ -247,16 +249,16 @@ func TestFetchingRing(t *testing.T) {
 	p := newPairEnd(t, &armRecorder{now: 1}, "10.0.0.1", 4096)
 	ring := &fetchedRing{posted: []uint64{11, 12}, ahead: []uint64{10}}
 	srq, err := p.pd.CreateSRQ(SRQInit{MaxWR: 16, Ring: ring})
-	must(t, err)
+	must.OK(t, err)
 	ring.blockable = newBlockable(&srq.mu, &p.dev.mu)
 	var senders [2]*QP
 	for i := range senders {
 		init := QPInitAttr{Type: QPRC, SendCQ: p.cq, RecvCQ: p.cq, Cap: QPCap{MaxSendWR: 8}}
 		senders[i], err = p.pd.CreateQP(init)
-		must(t, err)
+		must.OK(t, err)
 		init.SRQ = srq
 		to, err := p.pd.CreateQP(init)
-		must(t, err)
+		must.OK(t, err)
 		connect(t, senders[i], to, p.gid, 1024)
 		connect(t, to, senders[i], p.gid, 1024)
 	}
@@ -295,7 +297,7 @@ func TestFetchingRing(t *testing.T) {
 func TestBlockingRingsResizeThemselves(t *testing.T) {
 	b := newBlockingCQ(t, 16, 16)
 	srq, err := b.pd.CreateSRQ(SRQInit{MaxWR: 16, Ring: new(fetchedRing)})
-	must(t, err)
+	must.OK(t, err)
 	never := func() { t.Error("the ring was moved") }
 	wantErr(t, b.slow.ReplaceRing(8, func() (CQRing, error) { never(); return nil, nil }), ErrNotSupported, "")
 	wantErr(t, srq.ReplaceRing(8, func() (RecvRing, error) { never(); return nil, nil }), ErrNotSupported, "")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -40,15 +41,15 @@ func newCreditPair(t *testing.T, shared bool) *creditPair {
 	init := QPInitAttr{Type: QPRC, SendCQ: p.cq, RecvCQ: p.cq, Cap: QPCap{MaxSendWR: 64, MaxRecvWR: 64}}
 	var err error
 	p.from, err = p.pd.CreateQP(init)
-	must(t, err)
+	must.OK(t, err)
 	if shared {
 		init.SRQ, err = p.pd.CreateSRQ(SRQInit{MaxWR: 64, Ring: p.ring})
-		must(t, err)
+		must.OK(t, err)
 	} else {
 		init.RecvRing = p.ring
 	}
 	p.to, err = p.pd.CreateQP(init)
-	must(t, err)
+	must.OK(t, err)
 	connect(t, p.from, p.to, p.gid, 1024)
 	connect(t, p.to, p.from, p.gid, 1024)
 	return p
@@ -121,12 +122,12 @@ func TestNoCreditKnown(t *testing.T) {
 	})
 	t.Run("ERR", func(t *testing.T) {
 		p := newCreditPair(t, false)
-		must(t, p.from.Modify(&QPAttr{State: QPErr}, QPAttrState))
+		must.OK(t, p.from.Modify(&QPAttr{State: QPErr}, QPAttrState))
 		p.post(2, WRSend, WRSend)
 	})
 	t.Run("peer is gone", func(t *testing.T) {
 		p := newCreditPair(t, false)
-		must(t, p.to.Destroy())
+		must.OK(t, p.to.Destroy())
 		p.post(1, WRSend)
 	})
 	t.Run("another device", func(t *testing.T) {

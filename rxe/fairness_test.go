@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -122,7 +123,7 @@ func honestBytes(t *testing.T, n int, size uint64, during Time) (bytes int) {
 	var qps [2]*QP
 	for i, e := range []*pairEnd{far, near} {
 		q, err := e.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: e.cq, RecvCQ: e.cq, Cap: QPCap{MaxSendWR: 16, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
-		must(t, err)
+		must.OK(t, err)
 		qps[i] = q
 	}
 	for i, q := range qps {
@@ -134,7 +135,7 @@ func honestBytes(t *testing.T, n int, size uint64, during Time) (bytes int) {
 	post := func(n int) {
 		for range n {
 			_, err := qps[0].PostSend([]SendWR{write})
-			must(t, err)
+			must.OK(t, err)
 		}
 	}
 	post(16)
@@ -152,7 +153,7 @@ func honestBytes(t *testing.T, n int, size uint64, during Time) (bytes int) {
 				far.dev.Expire()
 			}
 			done, err := far.cq.Poll(wcs[:])
-			must(t, err)
+			must.OK(t, err)
 			for _, wc := range wcs[:done] {
 				if wc.Status != WCSuccess {
 					t.Fatalf("after %v, %d bytes: %v", time.Duration(host.now), bytes, wc.Status)
@@ -170,11 +171,11 @@ func honestBytes(t *testing.T, n int, size uint64, during Time) (bytes int) {
 func attack(t *testing.T, e *pairEnd, host *oneCPU, n int, size uint64) {
 	t.Helper()
 	mr, err := e.pd.RegMR(lazyMem{newSliceMem()}, 0, max(size, 1), 0, AccessRemoteRead)
-	must(t, err)
+	must.OK(t, err)
 	var batch []wire.Datagram
 	for range n {
 		q, err := e.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: e.cq, RecvCQ: e.cq, Cap: QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
-		must(t, err)
+		must.OK(t, err)
 		connectRC(t, q, QPAttr{DestQPN: benchPeerQP, AH: AHAttr{DGID: wire.GIDFromAddr(benchThere3), PortNum: 1}})
 		for _, h := range []wire.Headers{
 			{Opcode: wire.RCReadRequest, PSN: benchPSN, RKey: mr.RKey(), DMALen: uint32(size)},
@@ -196,7 +197,7 @@ func connectRC(t *testing.T, q *QP, a QPAttr) {
 	a.RQPSN, a.SQPSN, a.Timeout, a.RetryCnt, a.RNRRetry, a.MinRNRTimer = benchPSN, benchPSN, 12, 7, 7, 1
 	for from := range QPRTS {
 		a.State = from + 1
-		must(t, q.Modify(&a, RequiredMask(QPRC, from, a.State)))
+		must.OK(t, q.Modify(&a, RequiredMask(QPRC, from, a.State)))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -40,15 +41,15 @@ func TestFilterPeers(t *testing.T) {
 		}
 	}
 	want("four connected queue pairs", map[netip.Addr]int{here: 4})
-	must(t, d.qps[0].Modify(&QPAttr{State: QPErr}, QPAttrState))
+	must.OK(t, d.qps[0].Modify(&QPAttr{State: QPErr}, QPAttrState))
 	want("one in ERR", map[netip.Addr]int{here: 4})
-	must(t, d.qps[0].Modify(&QPAttr{State: QPReset}, QPAttrState))
+	must.OK(t, d.qps[0].Modify(&QPAttr{State: QPReset}, QPAttrState))
 	want("it was reset", map[netip.Addr]int{here: 3})
 	there := netip.MustParseAddr("10.0.0.7")
 	connect(t, d.qps[0], d.qps[1], wire.GIDFromAddr(there), 1024)
 	want("connected to another host", map[netip.Addr]int{here: 3, there: 1})
 	for _, q := range d.qps {
-		must(t, q.Destroy())
+		must.OK(t, q.Destroy())
 	}
 	want("all are destroyed", map[netip.Addr]int{})
 }
@@ -68,7 +69,7 @@ func TestFilterMark(t *testing.T) {
 			typ = QPUD
 		}
 		q, err := d.pd.CreateQP(QPInitAttr{Type: typ, SendCQ: d.cq, RecvCQ: d.cq})
-		must(t, err)
+		must.OK(t, err)
 		if is := f.mark.Datagram(q.Num()); is != (typ == QPUD) || is == isConnected(f.mark, q) {
 			t.Fatalf("queue pair %d of type %v has number %#x", i, typ, q.Num())
 		}
@@ -89,13 +90,13 @@ func TestFilterMark(t *testing.T) {
 		t.Fatal("each number has the mark of 8 bits")
 	}
 	for i, q := range qps[:last] {
-		must(t, q.Destroy())
+		must.OK(t, q.Destroy())
 		if f.mark.Bits != 7 {
 			t.Fatalf("after %d queue pairs the mark has %d bits: number %#x loses it", i+1, f.mark.Bits, qps[last].Num())
 		}
 	}
 	for _, q := range qps[last:] {
-		must(t, q.Destroy())
+		must.OK(t, q.Destroy())
 	}
 	if f.mark.Bits != 8 {
 		t.Errorf("when all are gone, the mark has %d bits, want 8", f.mark.Bits)
@@ -125,15 +126,15 @@ func TestFilterShares(t *testing.T) {
 	create := func(user any) *QP {
 		t.Helper()
 		q, err := d.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: d.cq, RecvCQ: d.cq, User: user})
-		must(t, err)
+		must.OK(t, err)
 		return q
 	}
 	next := netip.MustParseAddr("10.1.0.0")
 	to := func(q *QP) error { // connects to yet another host
 		t.Helper()
-		must(t, q.Modify(&QPAttr{State: QPReset}, QPAttrState))
+		must.OK(t, q.Modify(&QPAttr{State: QPReset}, QPAttrState))
 		a := QPAttr{State: QPInit, PortNum: 1}
-		must(t, q.Modify(&a, RequiredMask(QPRC, QPReset, QPInit)))
+		must.OK(t, q.Modify(&a, RequiredMask(QPRC, QPReset, QPInit)))
 		next = next.Next()
 		a = QPAttr{State: QPRTR, PathMTU: 1024, AH: AHAttr{DGID: wire.GIDFromAddr(next), HopLimit: 64, PortNum: 1}}
 		return q.Modify(&a, RequiredMask(QPRC, QPInit, QPRTR))
@@ -141,7 +142,7 @@ func TestFilterShares(t *testing.T) {
 	var qps []*QP
 	for i := range 2 * filterShare {
 		q := create("many")
-		must(t, to(q))
+		must.OK(t, to(q))
 		if listed := f.mark.Connected(q.Num()); listed != (i < filterShare) || !isConnected(f.mark, q) {
 			t.Fatalf("queue pair %d has number %#x", i, q.Num())
 		}
@@ -151,22 +152,22 @@ func TestFilterShares(t *testing.T) {
 		t.Errorf("the filter lists %d peers of one user", len(f.peers))
 	}
 	q := create("few")
-	must(t, to(q))
+	must.OK(t, to(q))
 	if !f.mark.Connected(q.Num()) || f.peers[next] != 1 {
 		t.Errorf("another user's queue pair has number %#x, its peer is listed %d times", q.Num(), f.peers[next])
 	}
-	must(t, q.Destroy())
+	must.OK(t, q.Destroy())
 	// Queue pairs of one peer take one place, and a hundred when they are reset.
 	first := qps[0]
-	must(t, first.Modify(&QPAttr{State: QPReset}, QPAttrState))
-	must(t, to(first))
+	must.OK(t, first.Modify(&QPAttr{State: QPReset}, QPAttrState))
+	must.OK(t, to(first))
 	shared := create("reset")
-	must(t, to(shared))
+	must.OK(t, to(shared))
 	peer, same := next, []*QP{shared}
 	for range filterShare {
 		next = peer.Prev()
 		q := create("reset")
-		must(t, to(q))
+		must.OK(t, to(q))
 		if !f.mark.Connected(q.Num()) {
 			t.Fatal("the queue pairs of one peer take more than one place")
 		}
@@ -177,14 +178,14 @@ func TestFilterShares(t *testing.T) {
 		if err := to(q); errors.Is(err, ErrLimit) {
 			refused++
 		} else {
-			must(t, err)
+			must.OK(t, err)
 		}
 	}
 	if refused != 1 {
 		t.Errorf("%d of %d queue pairs found no place", refused, len(same))
 	}
 	for _, q := range append(qps, same...) {
-		must(t, q.Destroy())
+		must.OK(t, q.Destroy())
 	}
 	if len(f.peers) != 0 || len(d.dev.filterUsers.of) != 0 {
 		t.Errorf("left are %d peers and %d users", len(f.peers), len(d.dev.filterUsers.of))

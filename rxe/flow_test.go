@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -19,7 +20,7 @@ func newUCPair(t *testing.T) (d *pairEnd, a, b *QP) {
 	for i := range qps {
 		q, err := d.pd.CreateQP(QPInitAttr{Type: QPUC, SendCQ: d.cq, RecvCQ: d.cq,
 			Cap: QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}})
-		must(t, err)
+		must.OK(t, err)
 		qps[i] = q
 	}
 	for i, q := range qps {
@@ -29,7 +30,7 @@ func newUCPair(t *testing.T) (d *pairEnd, a, b *QP) {
 	b.lock()
 	_, err := a.PostSend([]SendWR{{ID: 1, Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: size,
 		SGL: []SGE{{Length: size, LKey: d.mr.LKey()}}}})
-	must(t, err)
+	must.OK(t, err)
 	return d, a, b
 }
 
@@ -38,7 +39,7 @@ func connectUC(t *testing.T, q, peer *QP, gid wire.GID) {
 	a := QPAttr{PortNum: 1, Access: allRemote, PathMTU: 1024, DestQPN: peer.Num(), AH: AHAttr{DGID: gid, PortNum: 1}}
 	for from := range QPRTS {
 		a.State = from + 1
-		must(t, q.Modify(&a, RequiredMask(QPUC, from, a.State)))
+		must.OK(t, q.Modify(&a, RequiredMask(QPUC, from, a.State)))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -18,11 +19,11 @@ func TestForgedWrite(t *testing.T) {
 			fill(d.mem.b)
 			before := bytes.Clone(d.mem.b)
 			victim, attacker := d.qps[1], d.qps[2]
-			must(t, attacker.Modify(&QPAttr{State: QPReset}, QPAttrState))
+			must.OK(t, attacker.Modify(&QPAttr{State: QPReset}, QPAttrState))
 			connect(t, attacker, victim, d.gid, 1024)
 			_, err := attacker.PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RemoteAddr: at, RKey: d.mr.RKey(),
 				SGL: []SGE{{Addr: 0, Length: size, LKey: d.mr.LKey()}}}})
-			must(t, err)
+			must.OK(t, err)
 			d.dev.Deliver()
 			if !bytes.Equal(d.mem.b, before) {
 				t.Fatalf("%d bytes written by a queue pair that is not the peer", size)
@@ -33,7 +34,7 @@ func TestForgedWrite(t *testing.T) {
 			// The victim's connection has lost nothing by it.
 			_, err = d.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RemoteAddr: at, RKey: d.mr.RKey(),
 				SGL: []SGE{{Addr: 0, Length: size, LKey: d.mr.LKey()}}}})
-			must(t, err)
+			must.OK(t, err)
 			d.dev.Deliver()
 			d.take(t, 1)
 			equal(t, "WRITE", d.mem.b[at:][:size], before[:size])

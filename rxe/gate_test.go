@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -64,12 +65,12 @@ func TestBlockedThread(t *testing.T) {
 	p := newPair(t, 2, 1<<20, 1024)
 	mem := newTrapMemory(1 << 20)
 	trap, err := p.b.pd.RegMR(mem, 0, 1<<20, 0, allRemote)
-	must(t, err)
+	must.OK(t, err)
 	write := func(q int, mr *MR, n int) {
 		for range n {
 			_, err := p.a.qps[q].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: mr.RKey(),
 				SGL: []SGE{{Addr: 4096, Length: 5000, LKey: p.a.mr.LKey()}}}})
-			must(t, err)
+			must.OK(t, err)
 		}
 	}
 	fill(p.a.mem.b)
@@ -77,7 +78,7 @@ func TestBlockedThread(t *testing.T) {
 	// The thread to be blocked; the QP has a deadline of its own.
 	_, err = p.b.qps[0].PostSend([]SendWR{{Op: WRWrite, RKey: p.a.mr.RKey(), Flags: SendSignaled,
 		SGL: []SGE{{Length: 8, LKey: p.b.mr.LKey()}}}})
-	must(t, err)
+	must.OK(t, err)
 	p.b.link.take() // is lost
 	write(0, trap, 1)
 	first := p.a.link.take()
@@ -127,11 +128,11 @@ func TestBlockedDelivery(t *testing.T) {
 	d := newLocalPair(t, 3, 1<<20, 1024, nil)
 	mem := newTrapMemory(4096)
 	trap, err := d.pd.RegMR(mem, 0, 4096, 0, allRemote)
-	must(t, err)
+	must.OK(t, err)
 	post := func(i int, mr *MR) {
 		_, err := d.qps[2*i].PostSend([]SendWR{{ID: uint64(i), Op: WRWrite, Flags: SendSignaled, RKey: mr.RKey(),
 			SGL: []SGE{{Length: 8, LKey: d.mr.LKey()}}}})
-		must(t, err)
+		must.OK(t, err)
 	}
 	done := make(chan struct{})
 	go func() { post(0, trap); close(done) }()
@@ -157,7 +158,7 @@ func TestOnDeliver(t *testing.T) {
 	fill(d.mem.b[:5000])
 	_, err := d.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: 10_000,
 		SGL: []SGE{{Length: 5000, LKey: d.mr.LKey()}}}})
-	must(t, err)
+	must.OK(t, err)
 	d.take(t, 0)
 	if d.mem.b[10_100] != 0 || told != 1 {
 		t.Fatalf("delivered by the call, or not announced: told %d times", told)
@@ -172,7 +173,7 @@ func TestOnDeliver(t *testing.T) {
 	fill(d.mem.b[:400_000])
 	_, err = d.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: 500_000,
 		SGL: []SGE{{Length: 400_000, LKey: d.mr.LKey()}}}})
-	must(t, err)
+	must.OK(t, err)
 	if s := d.qps[0].Snapshot(); s.SendPSN.Diff(s.AckedPSN) > yieldBytes/1024+64 || told != 2 {
 		t.Errorf("%d packets sent at once; told %d times", s.SendPSN.Diff(s.AckedPSN), told)
 	}
@@ -199,7 +200,7 @@ func newLocalPairs(t testing.TB, n, memory int, mtu, peer MTU, change func(*Conf
 	for range 2 * n {
 		q, err := e.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: e.cq, RecvCQ: e.cq,
 			Cap: QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64}})
-		must(t, err)
+		must.OK(t, err)
 		e.qps = append(e.qps, q)
 	}
 	for i := range n {
@@ -319,7 +320,7 @@ func TestInboxesBound(t *testing.T) {
 	d.dev.pools.inboxes.used.Store(inboxesScarceAbove)
 	wr := []SendWR{{Op: WRWrite, RKey: d.mr.RKey(), RemoteAddr: 1 << 19, SGL: []SGE{{Length: 500_000, LKey: d.mr.LKey()}}}}
 	_, err := d.qps[0].PostSend(wr)
-	must(t, err)
+	must.OK(t, err)
 	if n := q.gate.inbox.bytes; n == 0 || n > inboxLimitScarce {
 		t.Errorf("%d bytes were left", n)
 	}
@@ -340,7 +341,7 @@ func TestInboxesBound(t *testing.T) {
 func TestInboxOfDestroyed(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 1024, nil)
 	q := d.qps[1]
-	must(t, q.Destroy())
+	must.OK(t, q.Destroy())
 	q.enqueue(newItem(100))
 	if n := d.dev.pools.inboxes.used.Load(); n != 0 || !d.dev.runQueue.empty() || q.gate.inbox != (inbox{}) {
 		t.Errorf("%d bytes are left for a QP that is destroyed", n)
@@ -467,7 +468,7 @@ func TestDeadlineLeft(t *testing.T) {
 	p := newPair(t, 1, 1<<20, 1024)
 	q := p.a.qps[0]
 	_, err := q.PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: p.b.mr.RKey(), SGL: []SGE{{Length: 8, LKey: p.a.mr.LKey()}}}})
-	must(t, err)
+	must.OK(t, err)
 	p.a.link.take() // is lost
 	q.lock()
 	p.clock.now += Time(1e9)
@@ -488,9 +489,9 @@ func TestSnapshotRunsNothing(t *testing.T) {
 	p := newPair(t, 1, 1<<20, 1024)
 	mem := newTrapMemory(4096)
 	trap, err := p.b.pd.RegMR(mem, 0, 4096, 0, allRemote)
-	must(t, err)
+	must.OK(t, err)
 	_, err = p.a.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: trap.RKey(), SGL: []SGE{{Length: 8, LKey: p.a.mr.LKey()}}}})
-	must(t, err)
+	must.OK(t, err)
 	q := p.b.qps[0]
 	for _, dg := range p.a.link.take() {
 		q.enqueue(itemFromDatagram(&dg))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 const (
@@ -27,7 +29,7 @@ func newLongPair(t *testing.T) *longPair {
 	p := &longPair{pairEnd: d, seen: &callCounter{Memory: d.mem, hole: 1}}
 	var err error
 	p.mr, err = d.pd.RegMR(p.seen, 0, 2*longHalf, 0, AccessLocalWrite|AccessRemoteWrite)
-	must(t, err)
+	must.OK(t, err)
 	for i := range longHalf {
 		d.mem.b[i] = byte(i ^ i>>8 ^ i>>16)
 	}
@@ -61,7 +63,7 @@ func (p *longPair) post(t *testing.T, calls []int) {
 	if !bytes.Equal(p.mem.b[longHalf:longHalf+p.next], p.mem.b[:p.next]) {
 		t.Error("the data differs")
 	}
-	must(t, p.mr.Dereg()) // nothing keeps it in use
+	must.OK(t, p.mr.Dereg()) // nothing keeps it in use
 }
 
 // TestGatherLong: payloads of long messages that follow each other are read with one call, as many
@@ -152,7 +154,7 @@ func TestGatherLongFails(t *testing.T) {
 				if rest := p.mem.b[longHalf+arrived:]; !bytes.Equal(rest, make([]byte, len(rest))) {
 					t.Error("a message arrived that was not sent")
 				}
-				must(t, p.mr.Dereg())
+				must.OK(t, p.mr.Dereg())
 			})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -169,10 +170,10 @@ func TestSendGSIRunsNoQP(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 1024, func(c *Config) { c.OnDeliver, c.GSI = func() {}, handler })
 	_, err := d.qps[0].PostSend([]SendWR{{Op: WRWrite, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: 10_000,
 		SGL: []SGE{{Length: 5000, LKey: d.mr.LKey()}}}})
-	must(t, err)
+	must.OK(t, err)
 	d.dev.cfg.OnDeliver = nil
 	own := AHAttr{DGID: d.dev.GIDs()[0], PortNum: 1}
-	must(t, d.dev.SendGSI(own, GSIQPN, pattern(256)))
+	must.OK(t, d.dev.SendGSI(own, GSIQPN, pattern(256)))
 	d.take(t, 0)
 	if len(handler.payloads) != 1 {
 		t.Errorf("%d datagrams arrived", len(handler.payloads))

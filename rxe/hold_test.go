@@ -2,6 +2,8 @@ package rxe
 
 import (
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // TestHolds: each reason for the requester to wait, what it counts, and what ends it.
@@ -44,7 +46,7 @@ func TestHolds(t *testing.T) {
 				}
 			}
 			_, err := q.postSend(wrs)
-			must(t, err)
+			must.OK(t, err)
 			if tt.cause != nil {
 				tt.cause(q, st)
 			}

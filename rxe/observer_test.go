@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // notes is an Observer that writes down what it sees.
@@ -36,7 +38,7 @@ func TestObserver(t *testing.T) {
 		n.seen = nil
 		wr.Flags |= SendSignaled
 		_, err := a.PostSend([]SendWR{wr})
-		must(t, err)
+		must.OK(t, err)
 		return n.seen
 	}
 	want := func(got []string, want ...string) {
@@ -52,7 +54,7 @@ func TestObserver(t *testing.T) {
 		fmt.Sprintf("%d: 8 bytes at 4096, need 2", b.Num()),
 		"completed RDMA_WRITE 1: success")
 	_, err := b.PostRecv([]RecvWR{{ID: 7, SGL: []SGE{{Addr: 8192, Length: 32, LKey: key}}}})
-	must(t, err)
+	must.OK(t, err)
 	want(post(SendWR{ID: 2, Op: WRSend, SGL: sgl}),
 		"posted SEND 2",
 		fmt.Sprintf("%d: 8 bytes at 64, need 0", a.Num()),

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -140,24 +141,17 @@ func newPairEnd(t testing.TB, clock Clock, addr string, memory int) *pairEnd {
 	e := &pairEnd{link: &pipe{}, mem: &byteMemory{make([]byte, memory)}}
 	var err error
 	e.dev, err = New(Config{Name: "rxe0", Link: e.link, Clock: clock, Seed: [32]byte{1}})
-	must(t, err)
+	must.OK(t, err)
 	e.gid = wire.GIDFromAddr(netip.MustParseAddr(addr))
-	must(t, e.dev.SetGIDs([]wire.GID{e.gid}))
-	must(t, e.dev.SetPort(PortActive, 4096))
+	must.OK(t, e.dev.SetGIDs([]wire.GID{e.gid}))
+	must.OK(t, e.dev.SetPort(PortActive, 4096))
 	e.pd, err = e.dev.AllocPD()
-	must(t, err)
+	must.OK(t, err)
 	e.cq, err = e.dev.CreateCQ(CQInit{Entries: 4096})
-	must(t, err)
+	must.OK(t, err)
 	e.mr, err = e.pd.RegMR(e.mem, 0, uint64(memory), 0, allRemote)
-	must(t, err)
+	must.OK(t, err)
 	return e
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // newPair connects n RC QPs of two devices.
@@ -171,7 +165,7 @@ func newPair(t testing.TB, n, memory int, mtu MTU) *pair {
 		for _, e := range []*pairEnd{p.a, p.b} {
 			q, err := e.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: e.cq, RecvCQ: e.cq,
 				Cap: QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 2, MaxRecvSGE: 2}})
-			must(t, err)
+			must.OK(t, err)
 			e.qps = append(e.qps, q)
 		}
 	}
@@ -189,7 +183,7 @@ func connect(t testing.TB, q, peer *QP, gid wire.GID, mtu MTU) {
 		Timeout: 14, RetryCnt: 7, RNRRetry: 7, SQPSN: 0xfffff0, MaxRdAtomic: 16}
 	for from := range QPRTS {
 		a.State = from + 1
-		must(t, q.Modify(&a, RequiredMask(QPRC, from, a.State)))
+		must.OK(t, q.Modify(&a, RequiredMask(QPRC, from, a.State)))
 	}
 }
 
@@ -203,7 +197,7 @@ func (e *pairEnd) take(t testing.TB, want int) []WC {
 	t.Helper()
 	wcs := make([]WC, want+1)
 	n, err := e.cq.Poll(wcs)
-	must(t, err)
+	must.OK(t, err)
 	if n != want {
 		t.Fatalf("%d completions, want %d: %+v", n, want, wcs[:n])
 	}
@@ -230,9 +224,9 @@ func TestPairMovesData(t *testing.T) {
 				sge := func(at uint64) []SGE { return []SGE{{Addr: at, Length: size, LKey: p.a.mr.LKey()}} }
 				_, err := p.b.qps[0].PostRecv([]RecvWR{{ID: 9,
 					SGL: []SGE{{Addr: half + 1, Length: 1 << 20, LKey: p.b.mr.LKey()}}}})
-				must(t, err)
+				must.OK(t, err)
 				_, err = q.PostSend([]SendWR{{ID: 1, Op: WRSend, Flags: SendSignaled, SGL: sge(3)}})
-				must(t, err)
+				must.OK(t, err)
 				p.pump()
 				p.a.take(t, 1)
 				if got := p.b.take(t, 1)[0]; got.ByteLen != size || got.ID != 9 {
@@ -244,7 +238,7 @@ func TestPairMovesData(t *testing.T) {
 					{ID: 2, Op: WRWrite, Flags: SendSignaled, SGL: sge(5), RemoteAddr: half + 7, RKey: p.b.mr.RKey()},
 					{ID: 3, Op: WRRead, Flags: SendSignaled, SGL: sge(half), RemoteAddr: 11, RKey: p.b.mr.RKey()},
 				})
-				must(t, err)
+				must.OK(t, err)
 				p.pump()
 				p.a.take(t, 2)
 				equal(t, "WRITE", p.b.mem.b[half+7:][:size], p.a.mem.b[5:][:size])

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // TestLongReadsFail: a READ whose data cannot be read is refused in its turn. Those before it are
@@ -16,7 +18,7 @@ func TestLongReadsFail(t *testing.T) {
 			p.b.dev.cfg.CostlyMemory = true
 			mem := &callCounter{Memory: p.b.mem, hole: uint64(bad*size + 4096)}
 			mr, err := p.b.pd.RegMR(mem, 0, half, 0, AccessRemoteRead)
-			must(t, err)
+			must.OK(t, err)
 			for i := range half {
 				p.b.mem.b[i] = byte(i ^ i>>12)
 			}
@@ -27,12 +29,12 @@ func TestLongReadsFail(t *testing.T) {
 					SGL: []SGE{{Addr: half + at, Length: size, LKey: p.a.mr.LKey()}}}
 			}
 			_, err = p.a.qps[0].PostSend(wrs)
-			must(t, err)
+			must.OK(t, err)
 			p.pump()
 			wantFailedWith(t, p.a.cq, n, bad, WCRemAccessErr)
 			arrived := bad * size
 			equal(t, "target", p.a.mem.b[half:half+arrived], p.b.mem.b[:arrived])
-			must(t, mr.Dereg())
+			must.OK(t, mr.Dereg())
 		})
 	}
 }
@@ -58,7 +60,7 @@ func TestLongReadsStop(t *testing.T) {
 		{"cheap memory", func(q *QP, _ []response) { q.dev.cfg.CostlyMemory = false }, 1},
 		{"other memory", func(q *QP, queue []response) {
 			mr, err := q.pd.RegMR(&callCounter{hole: math.MaxUint64}, 0, 1<<20, 0, AccessRemoteRead)
-			must(t, err)
+			must.OK(t, err)
 			queue[3].rkey = mr.RKey()
 		}, 3},
 	} {
@@ -78,7 +80,7 @@ func TestLongReadsStop(t *testing.T) {
 			}
 			refused := q.refused
 			sent, err := q.gather(r, 64+1, math.MaxInt, st)
-			must(t, err)
+			must.OK(t, err)
 			if int(sent) != packets || len(r.queue) != 6-tt.n {
 				t.Errorf("%d packets were sent, and %d READs are left, want %d and %d", sent, len(r.queue), packets, 6-tt.n)
 			}
@@ -88,7 +90,7 @@ func TestLongReadsStop(t *testing.T) {
 			r.queue = nil
 			q.unlock(st)
 			st.done()
-			must(t, p.b.mr.Dereg())
+			must.OK(t, p.b.mr.Dereg())
 		})
 	}
 }

@@ -3,6 +3,8 @@ package rxe
 import (
 	"testing"
 	"time"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // newLateQP returns a QP in ERR whose receive queue lives elsewhere.
@@ -10,7 +12,7 @@ func newLateQP(t *testing.T) *creditPair {
 	t.Helper()
 	p := newCreditPair(t, false)
 	p.ring.n = 1
-	must(t, p.to.Modify(&QPAttr{State: QPErr}, QPAttrState))
+	must.OK(t, p.to.Modify(&QPAttr{State: QPErr}, QPAttrState))
 	p.flushed("what was posted before", 1)
 	return p
 }
@@ -20,7 +22,7 @@ func (p *creditPair) flushed(when string, n int) {
 	p.t.Helper()
 	wcs := make([]WC, 64)
 	got, err := p.cq.Poll(wcs)
-	must(p.t, err)
+	must.OK(p.t, err)
 	recvs := 0
 	for _, wc := range wcs[:got] {
 		if wc.Opcode == WCRecv {
@@ -48,7 +50,7 @@ func TestLateReceiveWhenUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newLateQP(t)
 			p.ring.n = 3
-			must(t, use(p))
+			must.OK(t, use(p))
 			p.flushed(name, 3)
 		})
 	}
@@ -87,13 +89,13 @@ func TestLateReceiveEnds(t *testing.T) {
 	if n := p.expireUntil(start + Time(24*time.Hour)); n == 0 || n > 1000 {
 		t.Errorf("%d looks in a day, want some, and at most 1000", n)
 	}
-	must(t, p.to.Modify(&QPAttr{State: QPReset}, QPAttrState))
+	must.OK(t, p.to.Modify(&QPAttr{State: QPReset}, QPAttrState))
 	p.expireUntil(p.clock.now + Time(24*time.Hour)) // the entry that the QP has in the heap
 	if n := p.expireUntil(p.clock.now + Time(24*time.Hour)); n != 0 {
 		t.Errorf("%d looks in a day at a QP in RESET", n)
 	}
 	p.ring.n = 1
-	must(t, p.cq.ReqNotify(false))
+	must.OK(t, p.cq.ReqNotify(false))
 	if p.ring.n != 1 || p.dev.lateQPs.Load() != 0 || len(p.cq.late) != 0 {
 		t.Errorf("a QP in RESET is looked at: %d QPs, %d of the CQ", p.dev.lateQPs.Load(), len(p.cq.late))
 	}
@@ -104,9 +106,9 @@ func TestLateReceiveMany(t *testing.T) {
 	p := newLateQP(t)
 	for range 400 {
 		q, err := p.pd.CreateQP(QPInitAttr{Type: QPUD, SendCQ: p.cq, RecvCQ: p.cq, RecvRing: new(lentRing)})
-		must(t, err)
-		must(t, q.Modify(&QPAttr{State: QPInit, PortNum: 1}, RequiredMask(QPUD, QPReset, QPInit)))
-		must(t, q.Modify(&QPAttr{State: QPErr}, QPAttrState))
+		must.OK(t, err)
+		must.OK(t, q.Modify(&QPAttr{State: QPInit, PortNum: 1}, RequiredMask(QPUD, QPReset, QPInit)))
+		must.OK(t, q.Modify(&QPAttr{State: QPErr}, QPAttrState))
 	}
 	q, looks := p.to, 0
 	until := q.resp.late.until
@@ -119,7 +121,7 @@ func TestLateReceiveMany(t *testing.T) {
 	if looks == 0 || looks > 60 {
 		t.Errorf("%d looks at one of 401 QPs in a second, want some, and at most 60", looks)
 	}
-	must(t, q.Destroy())
+	must.OK(t, q.Destroy())
 	if got := p.dev.lateQPs.Load(); got != 400 || len(p.cq.late) != 400 {
 		t.Errorf("%d QPs are looked at after one was destroyed, %d of the CQ", got, len(p.cq.late))
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"unsafe"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // A work request that the queue's owner calls malformed completes with that status
@@ -29,7 +31,7 @@ func TestSendStatus(t *testing.T) {
 		}
 		p.pump()
 		k, err := p.a.cq.Poll(wcs)
-		must(t, err)
+		must.OK(t, err)
 		want := []WC{{ID: 1}, {ID: 2, Status: status}, {ID: 3, Status: WCFlushErr}}
 		if k != len(want) {
 			t.Fatalf("%v: completions %+v", status, wcs[:k])
@@ -68,19 +70,19 @@ func TestOnSendDone(t *testing.T) {
 	var left int
 	var log []string
 	cq, err := p.a.dev.CreateCQ(CQInit{Entries: 64, OnCompletion: func(*CQ) { log = append(log, "wc") }})
-	must(t, err)
+	must.OK(t, err)
 	q, err := p.a.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: cq, RecvCQ: cq, Cap: QPCap{MaxSendWR: 16, MaxSendSGE: 1},
 		OnSendDone: func(n uint32) { left += int(n); log = append(log, fmt.Sprint("left ", n)) }})
-	must(t, err)
+	must.OK(t, err)
 	connect(t, q, p.b.qps[0], p.b.gid, 1024)
 	connect2(t, p.b.qps[0], q, p.a.gid, 1024)
 	wr := SendWR{Op: WRWrite, SGL: []SGE{{Length: 100, LKey: p.a.mr.LKey()}}, RKey: p.b.mr.RKey()}
 	signaled := wr
 	signaled.Flags = SendSignaled
 
-	must(t, cq.ReqNotify(false))
+	must.OK(t, cq.ReqNotify(false))
 	_, err = q.PostSend([]SendWR{wr, wr, signaled})
-	must(t, err)
+	must.OK(t, err)
 	if left != 0 {
 		t.Fatalf("%d left the queue before they were answered", left)
 	}
@@ -90,18 +92,18 @@ func TestOnSendDone(t *testing.T) {
 	}
 	// Flushed.
 	_, err = q.PostSend([]SendWR{wr, wr})
-	must(t, err)
-	must(t, q.Modify(&QPAttr{State: QPErr}, QPAttrState))
+	must.OK(t, err)
+	must.OK(t, q.Modify(&QPAttr{State: QPErr}, QPAttrState))
 	if left != 5 {
 		t.Errorf("%d left the queue, want 5", left)
 	}
 	_, err = q.PostSend([]SendWR{wr})
-	must(t, err)
+	must.OK(t, err)
 	if left != 6 {
 		t.Errorf("%d left the queue, want 6", left)
 	}
 	// Forgotten.
-	must(t, q.Modify(&QPAttr{State: QPReset}, QPAttrState))
+	must.OK(t, q.Modify(&QPAttr{State: QPReset}, QPAttrState))
 	if left != 6 {
 		t.Errorf("RESET of an empty queue: %d left, want 6", left)
 	}
@@ -109,12 +111,12 @@ func TestOnSendDone(t *testing.T) {
 	connect(t, q, p.b.qps[0], p.b.gid, 1024)
 	log = nil
 	_, err = q.PostSend([]SendWR{wr, wr, wr})
-	must(t, err)
-	must(t, q.Modify(&QPAttr{State: QPReset}, QPAttrState))
+	must.OK(t, err)
+	must.OK(t, q.Modify(&QPAttr{State: QPReset}, QPAttrState))
 	if got := fmt.Sprint(log); got != "[left 3]" {
 		t.Errorf("RESET: heard %s", got)
 	}
-	must(t, q.Destroy())
+	must.OK(t, q.Destroy())
 	if left != 9 {
 		t.Errorf("%d left the queue, want 9", left)
 	}
@@ -123,7 +125,7 @@ func TestOnSendDone(t *testing.T) {
 // connect2 connects a QP that was connected before.
 func connect2(t *testing.T, q, peer *QP, gid [16]byte, mtu MTU) {
 	t.Helper()
-	must(t, q.Modify(&QPAttr{State: QPReset}, QPAttrState))
+	must.OK(t, q.Modify(&QPAttr{State: QPReset}, QPAttrState))
 	connect(t, q, peer, gid, mtu)
 }
 
@@ -149,13 +151,13 @@ func TestFailedStateIsSeen(t *testing.T) {
 	var q *QP
 	var seen QPSnapshot
 	cq, err := p.a.dev.CreateCQ(CQInit{Entries: 64, OnCompletion: func(*CQ) { seen = q.Snapshot() }})
-	must(t, err)
+	must.OK(t, err)
 	q, err = p.a.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: cq, RecvCQ: cq, Cap: QPCap{MaxSendWR: 16, MaxSendSGE: 1}})
-	must(t, err)
+	must.OK(t, err)
 	connect(t, q, p.b.qps[0], p.b.gid, 1024)
-	must(t, cq.ReqNotify(false))
+	must.OK(t, cq.ReqNotify(false))
 	_, err = q.PostSend([]SendWR{{Op: WRSend, Status: WCLocQPOpErr}})
-	must(t, err)
+	must.OK(t, err)
 	if !seen.Busy || seen.State != QPErr {
 		t.Errorf("the snapshot at the completion: %+v", seen)
 	}

@@ -3,6 +3,8 @@ package rxe
 import (
 	"fmt"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // TestSRQDomain: the buffers of an SRQ are those of the SRQ's protection domain, whatever domain
@@ -14,28 +16,28 @@ func TestSRQDomain(t *testing.T) {
 				const memory = 1 << 19
 				e := newPairEnd(t, &armRecorder{now: 1}, "10.0.0.1", memory)
 				other, err := e.dev.AllocPD()
-				must(t, err)
+				must.OK(t, err)
 				region := e.mr
 				if own {
 					region, err = other.RegMR(e.mem, 0, memory, 0, AccessLocalWrite)
-					must(t, err)
+					must.OK(t, err)
 				}
 				srq, err := other.CreateSRQ(SRQInit{MaxWR: 4, MaxSGE: 1})
-				must(t, err)
+				must.OK(t, err)
 				recvCQ, err := e.dev.CreateCQ(CQInit{Entries: 4})
-				must(t, err)
+				must.OK(t, err)
 				init := QPInitAttr{Type: QPRC, SendCQ: e.cq, RecvCQ: e.cq, Cap: QPCap{MaxSendWR: 4, MaxSendSGE: 1}}
 				from, err := e.pd.CreateQP(init)
-				must(t, err)
+				must.OK(t, err)
 				init.SRQ, init.RecvCQ = srq, recvCQ
 				to, err := e.pd.CreateQP(init)
-				must(t, err)
+				must.OK(t, err)
 				connect(t, from, to, e.gid, 1024)
 				connect(t, to, from, e.gid, 1024)
 				_, err = srq.PostRecv([]RecvWR{{ID: 1, SGL: []SGE{{Addr: memory / 2, Length: memory / 2, LKey: region.LKey()}}}})
-				must(t, err)
+				must.OK(t, err)
 				_, err = from.PostSend([]SendWR{{Op: WRSend, Flags: SendSignaled, SGL: []SGE{{Length: size, LKey: e.mr.LKey()}}}})
-				must(t, err)
+				must.OK(t, err)
 				send, recv := WCSuccess, WCSuccess
 				if !own && size > 0 {
 					send, recv = WCRemOpErr, WCLocProtErr
@@ -51,7 +53,7 @@ func wantStatus(t *testing.T, what string, cq *CQ, want WCStatus) {
 	t.Helper()
 	wcs := make([]WC, 4)
 	n, err := cq.Poll(wcs)
-	must(t, err)
+	must.OK(t, err)
 	if n != 1 || wcs[0].Status != want {
 		t.Errorf("%s: %d completions %+v, want one with %v", what, n, wcs[:n], want)
 	}

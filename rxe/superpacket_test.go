@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -61,7 +62,7 @@ func TestSuperPacketSegmented(t *testing.T) {
 						_, err := requester.PostSend([]SendWR{
 							{Op: op, Flags: flags, Imm: 7, InvRKey: 9, RemoteAddr: half, RKey: d.mr.RKey(),
 								SGL: []SGE{{Addr: 5, Length: size / 3, LKey: d.mr.LKey()}, {Addr: 99_999, Length: size - size/3, LKey: d.mr.LKey()}}}})
-						must(t, err)
+						must.OK(t, err)
 						if op == WRRead {
 							receiver = requester
 							requester.lock()
@@ -121,7 +122,7 @@ func TestSuperPacketNotAcceptedWhole(t *testing.T) {
 			q := d.qps[1]
 			q.lock()
 			_, err := d.qps[0].PostSend([]SendWR{{Op: WRWrite, RKey: d.mr.RKey(), SGL: []SGE{{Length: 5000, LKey: d.mr.LKey()}}}})
-			must(t, err)
+			must.OK(t, err)
 			in, _ := q.gate.takeInbox()
 			item := in.first
 			if change != nil {
@@ -157,7 +158,7 @@ func TestRecvMalformed(t *testing.T) {
 			d.qps[1].rq, d.qps[1].rring = &badRing{}, nil
 			_, err := d.qps[0].PostSend([]SendWR{{ID: 1, Op: WRSend, Flags: SendSignaled,
 				SGL: []SGE{{Length: size, LKey: d.mr.LKey()}}}})
-			must(t, err)
+			must.OK(t, err)
 			wcs := make([]WC, 4)
 			n, _ := d.cq.Poll(wcs)
 			if n != 2 || wcs[0].ID != 77 || wcs[0].Status != WCLocQPOpErr || wcs[1].ID != 1 || wcs[1].Status != WCRemOpErr {
@@ -177,7 +178,7 @@ func TestSuperPacketWindow(t *testing.T) {
 		q.send.window = minWindow
 		_, err := q.PostSend([]SendWR{{Op: WRRead, Flags: SendSignaled, RKey: d.mr.RKey(), RemoteAddr: 1 << 19,
 			SGL: []SGE{{Length: 40_000, LKey: d.mr.LKey()}}}})
-		must(t, err)
+		must.OK(t, err)
 		d.take(t, 1)
 		windows[i] = q.send.window
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -53,7 +54,7 @@ func everyOperation(t *testing.T, q *QP, local *MR, peer *QP, remote *MR) {
 	t.Helper()
 	recv := []SGE{{Addr: 200_000, Length: 20_000, LKey: remote.LKey()}}
 	_, err := peer.PostRecv([]RecvWR{{SGL: recv}, {SGL: recv}, {SGL: recv}, {SGL: recv}})
-	must(t, err)
+	must.OK(t, err)
 	wrs := []SendWR{
 		{Op: WRSend, SGL: []SGE{{Addr: 0, Length: 10_000, LKey: local.LKey()}}},
 		{Op: WRSendImm, SGL: []SGE{{Addr: 0, Length: 1, LKey: local.LKey()}}},
@@ -70,7 +71,7 @@ func everyOperation(t *testing.T, q *QP, local *MR, peer *QP, remote *MR) {
 		wrs[i].RemoteAddr, wrs[i].RKey = 100_000, remote.RKey()
 	}
 	_, err = q.PostSend(wrs)
-	must(t, err)
+	must.OK(t, err)
 }
 
 func wantWork(t *testing.T, d *Device, want map[string]uint64) {
@@ -134,7 +135,7 @@ func TestFailedWorkIsNotCounted(t *testing.T) {
 	p := newPair(t, 1, 1<<20, 1024)
 	sgl := []SGE{{Addr: 0, Length: 8, LKey: p.a.mr.LKey()}}
 	_, err := p.a.qps[0].PostSend([]SendWR{{Op: WRWrite, SGL: sgl, RKey: p.b.mr.RKey()}, {Op: WRWrite, SGL: sgl, RKey: 1}})
-	must(t, err)
+	must.OK(t, err)
 	p.pump()
 	wantWork(t, p.a.dev, map[string]uint64{"RDMA_WRITE": 1})
 }
@@ -144,32 +145,32 @@ func TestRetriesByCause(t *testing.T) {
 	for name, cause := range map[string]func(t *testing.T, p *pair){
 		"retry_rnr_nak": func(t *testing.T, p *pair) {
 			_, err := p.a.qps[0].PostSend([]SendWR{{Op: WRSend}})
-			must(t, err)
+			must.OK(t, err)
 			p.pump()
 		},
 		"retry_timeout": func(t *testing.T, p *pair) {
 			_, err := p.a.qps[0].PostSend([]SendWR{{Op: WRWrite}})
-			must(t, err)
+			must.OK(t, err)
 			p.a.link.queue, p.a.link.ends, p.a.link.buf = nil, nil, nil
 			p.clock.now += Time(ackTimeout(14)) * 2
 			p.a.dev.Expire()
 		},
 		"retry_sequence_nak": func(t *testing.T, p *pair) {
 			_, err := p.a.qps[0].PostSend([]SendWR{{Op: WRWrite}})
-			must(t, err)
+			must.OK(t, err)
 			p.a.link.queue, p.a.link.ends, p.a.link.buf = nil, nil, nil
 			_, err = p.a.qps[0].PostSend([]SendWR{{Op: WRWrite}})
-			must(t, err)
+			must.OK(t, err)
 			p.pump()
 		},
 		"retry_implied_nak": func(t *testing.T, p *pair) {
 			sgl := []SGE{{Addr: 0, Length: 8, LKey: p.a.mr.LKey()}}
 			_, err := p.a.qps[0].PostSend([]SendWR{{Op: WRRead, SGL: sgl, RKey: p.b.mr.RKey()}})
-			must(t, err)
+			must.OK(t, err)
 			p.a.link.deliver(&p.spare)
 			p.b.link.queue, p.b.link.ends, p.b.link.buf = nil, nil, nil
 			_, err = p.a.qps[0].PostSend([]SendWR{{Op: WRWrite}})
-			must(t, err)
+			must.OK(t, err)
 			p.pump()
 		},
 	} {

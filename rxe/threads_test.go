@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -97,7 +98,7 @@ func TestThreads(t *testing.T) {
 			}
 		}
 		n, err := p.a.cq.Poll(wcs)
-		must(t, err)
+		must.OK(t, err)
 		for _, wc := range wcs[:n] {
 			if wc.Status != WCSuccess {
 				t.Fatalf("completion %+v", wc)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -57,7 +58,7 @@ func TestLongMessages(t *testing.T) {
 			}
 			mem := &callCounter{Memory: source.mem, hole: math.MaxUint64}
 			mr, err := source.pd.RegMR(mem, 0, 2*half, 0, allRemote)
-			must(t, err)
+			must.OK(t, err)
 			link := &sendRecorder{pipe: source.link}
 			source.dev.cfg.Link = link
 			for i := range half {
@@ -76,11 +77,11 @@ func TestLongMessages(t *testing.T) {
 					SGL: []SGE{{Addr: from + at, Length: tt.size, LKey: local.LKey()}}}
 				if tt.op == WRSend {
 					_, err := target.qps[0].PostRecv([]RecvWR{{SGL: []SGE{{Addr: to + at, Length: tt.size, LKey: target.mr.LKey()}}}})
-					must(t, err)
+					must.OK(t, err)
 				}
 			}
 			_, err = p.a.qps[0].PostSend(wrs)
-			must(t, err)
+			must.OK(t, err)
 			p.pump()
 			p.a.take(t, tt.n)
 			if tt.op == WRSend {
@@ -117,7 +118,7 @@ func TestLongMessagesFail(t *testing.T) {
 				p.a.dev.cfg.CostlyMemory = true
 				mem := &callCounter{Memory: p.a.mem, hole: math.MaxUint64}
 				mr, err := p.a.pd.RegMR(mem, 0, 2*half, 0, allRemote)
-				must(t, err)
+				must.OK(t, err)
 				for i := range half {
 					p.a.mem.b[i] = byte(i ^ i>>12)
 				}
@@ -129,14 +130,14 @@ func TestLongMessagesFail(t *testing.T) {
 				}
 				tt.spoil(mem, &wrs[bad])
 				_, err = p.a.qps[0].PostSend(wrs)
-				must(t, err)
+				must.OK(t, err)
 				p.pump()
 				wantFailed(t, p.a.cq, n, bad)
 				arrived := bad * size
 				equal(t, "target", p.b.mem.b[half:half+arrived], p.a.mem.b[:arrived])
 				rest := p.b.mem.b[half+arrived:]
 				equal(t, "what no message was for", rest, make([]byte, len(rest)))
-				must(t, mr.Dereg())
+				must.OK(t, mr.Dereg())
 			})
 		}
 	}
@@ -171,7 +172,7 @@ func TestSeveralStop(t *testing.T) {
 			tt.change(q, wrs)
 			q.lock()
 			_, err := q.postSend(wrs)
-			must(t, err)
+			must.OK(t, err)
 			q.begin(q.sq.at(q.send.cur))
 			q.req.fill(q, 0, &st.message)
 			plan := q.plan(&q.req, &st.message, uint32(q.send.window), math.MaxInt, st)
@@ -241,7 +242,7 @@ func TestManyBursts(t *testing.T) {
 			SGL: []SGE{{Addr: at, Length: size, LKey: p.a.mr.LKey()}}}
 	}
 	_, err := q.postSend(wrs)
-	must(t, err)
+	must.OK(t, err)
 	q.runRequester(st)
 	q.unlock(st)
 	st.done()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/internal/trap/fallback"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
@@ -93,7 +94,7 @@ func newFakes(t testing.TB) *fakes {
 // allClosed waits for all files to be closed.
 func (h *fakes) allClosed(t testing.TB) {
 	t.Helper()
-	eventually(t, "all files are closed", func() bool { return h.opens.Load() == h.closes.Load() })
+	must.Eventually(t, "all files are closed", func() bool { return h.opens.Load() == h.closes.Load() })
 }
 
 func TestFiles(t *testing.T) { run(t, options{program: "files"}) }
@@ -174,7 +175,7 @@ func TestKillAnyMoment(t *testing.T) {
 	for i := range 25 {
 		h := newFakes(t)
 		p := start(t, options{program: "storm", host: h})
-		eventually(t, "the program is busy", func() bool { return h.rings.Load() > int32(i*17) })
+		must.Eventually(t, "the program is busy", func() bool { return h.rings.Load() > int32(i*17) })
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
 		p.ended()
@@ -187,18 +188,7 @@ func waitProcesses(p *underTrap) []ProcessStatus { return p.session.Processes() 
 // opened1 waits for the first open.
 func (h *fakes) opened1(t testing.TB) {
 	t.Helper()
-	eventually(t, "the device is opened", func() bool { return h.opens.Load() > 0 })
-}
-
-// eventually waits for what another process does.
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !f(); {
-		if time.Now().After(end) {
-			t.Fatalf("waiting until %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	must.Eventually(t, "the device is opened", func() bool { return h.opens.Load() > 0 })
 }
 
 // endless is a standard input that never says anything.
@@ -247,7 +237,7 @@ func TestStopIdle(t *testing.T) {
 	for range 10 {
 		h := newFakes(t)
 		p := start(t, options{host: h}, "/bin/sleep", "1000")
-		eventually(t, "the program runs", func() bool {
+		must.Eventually(t, "the program runs", func() bool {
 			b, _ := os.ReadFile(procfs.Path(p.cmd.Process.Pid, "wchan"))
 			return strings.Contains(string(b), "nanosleep")
 		})
@@ -282,7 +272,7 @@ func TestStall(t *testing.T) {
 				t.Errorf("%q, want %q", out, tt.want)
 			}
 			h.allClosed(t)
-			eventually(t, "blocked receivers have ended", func() bool { return p.session.users.Load() == 0 })
+			must.Eventually(t, "blocked receivers have ended", func() bool { return p.session.users.Load() == 0 })
 		})
 	}
 }
@@ -308,7 +298,7 @@ func TestInnocentDoorbell(t *testing.T) {
 	}
 	close(release)
 	h.allClosed(t)
-	eventually(t, "the blocked receiver has ended", func() bool { return p.session.users.Load() == 0 })
+	must.Eventually(t, "the blocked receiver has ended", func() bool { return p.session.users.Load() == 0 })
 }
 
 // TestExec: writes go on while the program becomes another, and none lands in it.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"golang.org/x/sys/unix"
@@ -79,7 +80,7 @@ func TestCloses(t *testing.T) {
 	for i, s := range all {
 		unix.Close(fds[i])
 		var news []int
-		eventually(t, "the session hears of its file", func() bool {
+		must.Eventually(t, "the session hears of its file", func() bool {
 			news = append(news, s.house.takeNews()...)
 			return len(news) > 0
 		})

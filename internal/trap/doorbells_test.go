@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/inflight"
 )
@@ -270,7 +271,7 @@ func TestStopWithBlockedDoorbell(t *testing.T) {
 	h.holds, h.hold = 2, make(chan struct{})
 	o := options{program: "doorbells", host: h, doorbells: doorbell.Direct}
 	p := start(t, o, "50")
-	eventually(t, "both receivers have a doorbell in hand", func() bool { return h.entered.Load() >= h.holds })
+	must.Eventually(t, "both receivers have a doorbell in hand", func() bool { return h.entered.Load() >= h.holds })
 	p.stop()
 	if err := <-p.served; !errors.Is(err, context.Canceled) {
 		t.Errorf("Serve: %v", err)

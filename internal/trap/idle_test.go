@@ -18,6 +18,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/quotatest"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
@@ -140,12 +141,12 @@ func TestIdleSessions(t *testing.T) {
 	}
 	idle := func() {
 		t.Helper()
-		eventually(t, "all sessions are idle", func() bool { return shared.Pool.Busy() == 0 })
+		must.Eventually(t, "all sessions are idle", func() bool { return shared.Pool.Busy() == 0 })
 		if n := budget.Used().Threads; n < 0 || n > few {
 			t.Errorf("%d threads are taken of %d", n, few)
 		}
-		eventually(t, "their threads are given back", func() bool { return budget.Used().Threads == 0 })
-		eventually(t, "their threads have ended", func() bool { return tasks(t) <= before+few })
+		must.Eventually(t, "their threads are given back", func() bool { return budget.Used().Threads == 0 })
+		must.Eventually(t, "their threads have ended", func() bool { return tasks(t) <= before+few })
 	}
 	idle()
 	t.Logf("%d sessions have %d threads, and there were %d before", sessions, tasks(t), before)
@@ -232,7 +233,7 @@ func ringNow(t *testing.T, tell *os.File, rung *atomic.Int32) {
 	if _, err := tell.Write([]byte{0}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the doorbell is taken", func() bool { return rung.Load() > before })
+	must.Eventually(t, "the doorbell is taken", func() bool { return rung.Load() > before })
 }
 
 // TestIdleDoorbells: a session with a direct doorbell has no thread while that is not rung. A
@@ -241,7 +242,7 @@ func TestIdleDoorbells(t *testing.T) {
 	for _, pipes := range []bool{false, true} {
 		p, tell, rung := tellToRing(t, options{restless: true, pipes: pipes})
 		for range 3 {
-			eventually(t, "the session is idle", func() bool { return p.session.cfg.Threads.Pool.Busy() == 0 })
+			must.Eventually(t, "the session is idle", func() bool { return p.session.cfg.Threads.Pool.Busy() == 0 })
 			ringNow(t, tell, rung)
 		}
 		for range 100 {

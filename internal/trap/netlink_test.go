@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // echo answers what a program sends with the same bytes, and a request for a dump with one that
@@ -64,7 +65,7 @@ func TestNetlinkFlood(t *testing.T) {
 func TestNetlinkKill(t *testing.T) {
 	e := new(echo)
 	p := start(t, options{program: "netlink-hold", netlink: e})
-	eventually(t, "the program asks", func() bool { return e.asked.Load() > 0 })
+	must.Eventually(t, "the program asks", func() bool { return e.asked.Load() > 0 })
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

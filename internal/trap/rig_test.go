@@ -24,6 +24,7 @@ import (
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/fallback"
@@ -427,7 +428,7 @@ func (p *underTrap) ended() {
 			p.t.Errorf("Serve: %v", err)
 		}
 		// A thread of the budget closes pipes.
-		eventually(p.t, "the session has given back the user's budget", func() bool { return p.budget.Used() == quota.Cost{} })
+		must.Eventually(p.t, "the session has given back the user's budget", func() bool { return p.budget.Used() == quota.Cost{} })
 	case <-time.After(20 * time.Second):
 		p.t.Fatal("the session does not end although the program has")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/eventfile"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/inflight"
@@ -94,7 +95,7 @@ func (e *socketEnds) Close() {
 // allClosed waits until nothing of any file is left.
 func (h *queueHost) allClosed(t testing.TB) {
 	t.Helper()
-	eventually(t, "all files are closed", func() bool {
+	must.Eventually(t, "all files are closed", func() bool {
 		return h.opens.Load() == h.closes.Load() && h.budget.Used() == quota.Cost{}
 	})
 }
@@ -207,7 +208,7 @@ func TestWaiting(t *testing.T) {
 // wantIdle checks that nothing of the session is left, in the shared page either.
 func (p *underTrap) wantIdle() {
 	p.t.Helper()
-	eventually(p.t, "the session has given up everything", func() bool { return p.session.users.Load() == 0 })
+	must.Eventually(p.t, "the session has given up everything", func() bool { return p.session.users.Load() == 0 })
 	w := &p.session.waiting
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -287,7 +288,7 @@ func testWaitingStop(t *testing.T, exe string) {
 		t.Fatal(err)
 	}
 	defer page.Unmap()
-	eventually(t, "the call is in the page", func() bool { return len(page.Waiting()) == 1 })
+	must.Eventually(t, "the call is in the page", func() bool { return len(page.Waiting()) == 1 })
 	if n := len(page.Pollable()); n != 1 {
 		t.Errorf("%d pollable files in the page", n)
 	}
