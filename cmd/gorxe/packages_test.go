@@ -10,16 +10,22 @@ import (
 )
 
 // TestWithPackage: a well-known program that is not there comes with its package, which
-// scripts/setup.sh knows too.
+// scripts/setup.sh knows too. What is nearly its name, or has arguments in it, is not that program.
 func TestWithPackage(t *testing.T) {
 	for program, want := range map[string]string{
-		"rping": "rdmacm-utils", "ibv_devinfo": "ibverbs-utils", "ib_write_bw": "perftest", "rdma": "iproute2", "my-test": "", "./rping": "",
+		"rping": "in the package rdmacm-utils", "ibv_devinfo": "in the package ibverbs-utils", "ib_write_bw": "in the package perftest", "rdma": "in the package iproute2",
+		"ibv_devinf": "did you mean ibv_devinfo?", "ib_wirte_bw": "did you mean ib_write_bw?",
+		"ibv_devinfo -l": "the name has a space: write the arguments without quotes around all of them: ibv_devinfo -l",
+		"my-test":        "", "./rping": "", "ping": "", "my test": "", "ibv_mine": "",
 	} {
 		for _, code := range []int{keeper.ExitNotFound, keeper.ExitFailed} {
 			err := withPackage(&keeper.ExitError{Code: code, Err: errors.New("exec")}, []string{program})
-			named := want != "" && code == keeper.ExitNotFound
+			says := "exec"
+			if want != "" && code == keeper.ExitNotFound {
+				says = want
+			}
 			var exit *keeper.ExitError
-			if !errors.As(err, &exit) || exit.Code != code || strings.Contains(err.Error(), "Debian has it in the package "+want) != named {
+			if !errors.As(err, &exit) || exit.Code != code || !strings.Contains(err.Error(), says) || says == "exec" && err.Error() != says {
 				t.Errorf("%s, exit code %d: %v", program, code, err)
 			}
 		}
@@ -31,6 +37,30 @@ func TestWithPackage(t *testing.T) {
 	for _, p := range packaged {
 		if !strings.Contains(string(setup), "need "+p.debian+" "+p.fedora+" ") {
 			t.Errorf("scripts/setup.sh does not know %s and %s", p.debian, p.fedora)
+		}
+	}
+}
+
+// TestLate: a flag of gorxe among the arguments of a well-known program is told, and nothing else.
+func TestLate(t *testing.T) {
+	for words, want := range map[string]string{
+		"ib_write_bw --pcap x.pcapng": "ib_write_bw got --pcap as an argument", "ibv_devinfo --device=rxe0=lo": "ibv_devinfo got --device as",
+		"ib_write_bw -d rxe0": "", "ib_write_bw --report_gbits": "", "./my-test --pcap x": "", "": "",
+	} {
+		if got := late(strings.Fields(words)); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", words, got, want)
+		}
+	}
+	// ownFlag knows all flags but those that programs may have.
+	others := map[string]bool{"help": true, "timeout": true, "no-labels": true, "labels": true, "inside": true, "fill-in": true}
+	for _, command := range newGrammar(nil, streams{}).Model.Children {
+		if command.Name != "run" && command.Name != "pair" {
+			continue
+		}
+		for _, f := range command.Flags {
+			if ownFlag.MatchString("--"+f.Name) == others[f.Name] {
+				t.Errorf("--%s of gorxe %s", f.Name, command.Name)
+			}
 		}
 	}
 }
