@@ -210,6 +210,14 @@ func TestDevices(t *testing.T) {
 	if !loopback {
 		t.Errorf("no loopback address in\n%s", stdout)
 	}
+	// The devices that gorxe run has by default are told from those that it can have.
+	for n, want := range map[int]string{1: "", 2: "gorxe run gives rxe0 alone, unless --device names others:\n  gorxe run --device rxe0=eth0 --device rxe1=lo PROGRAM\n"} {
+		var b strings.Builder
+		list := []deviceInfo{{Name: "rxe0", Interface: "eth0"}, {Name: "rxe1", Interface: "lo"}}
+		if err := writeDefault(&b, list[:n]); err != nil || strings.TrimPrefix(b.String(), "\n") != want {
+			t.Errorf("%d devices: %v, %s", n, err, b.String())
+		}
+	}
 }
 
 // TestDevicesAsSeen: what programs find is what the list says.

@@ -99,3 +99,17 @@ func late(program []string) string {
 	flag, _, _ := strings.Cut(program[at], "=")
 	return fmt.Sprintf("%s got %s as an argument: flags of gorxe go directly after gorxe run or gorxe pair", program[0], flag)
 }
+
+// deviceWord is a device's name among the arguments of a program.
+var deviceWord = regexp.MustCompile(`^(?:-d|--ib-dev=)?(rxe[0-9]+)$`)
+
+// absent says that an argument of a program names a device that the program does not have.
+func absent(program, devices []string) string {
+	for _, word := range program {
+		m := deviceWord.FindStringSubmatch(word)
+		if m != nil && len(devices) > 0 && !slices.Contains(devices, m[1]) {
+			return fmt.Sprintf("the devices here are %s; for %s: gorxe run --device %[2]s=INTERFACE, or --devices N", strings.Join(devices, ", "), m[1])
+		}
+	}
+	return ""
+}

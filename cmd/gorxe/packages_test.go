@@ -40,27 +40,3 @@ func TestWithPackage(t *testing.T) {
 		}
 	}
 }
-
-// TestLate: a flag of gorxe among the arguments of a well-known program is told, and nothing else.
-func TestLate(t *testing.T) {
-	for words, want := range map[string]string{
-		"ib_write_bw --pcap x.pcapng": "ib_write_bw got --pcap as an argument", "ibv_devinfo --device=rxe0=lo": "ibv_devinfo got --device as",
-		"ib_write_bw -d rxe0": "", "ib_write_bw --report_gbits": "", "./my-test --pcap x": "", "": "",
-	} {
-		if got := late(strings.Fields(words)); !strings.HasPrefix(got, want) || want == "" && got != "" {
-			t.Errorf("%s: %q, want %q", words, got, want)
-		}
-	}
-	// ownFlag knows all flags but those that programs may have.
-	others := map[string]bool{"help": true, "timeout": true, "no-labels": true, "labels": true, "inside": true, "fill-in": true}
-	for _, command := range newGrammar(nil, streams{}).Model.Children {
-		if command.Name != "run" && command.Name != "pair" {
-			continue
-		}
-		for _, f := range command.Flags {
-			if ownFlag.MatchString("--"+f.Name) == others[f.Name] {
-				t.Errorf("--%s of gorxe %s", f.Name, command.Name)
-			}
-		}
-	}
-}

@@ -208,7 +208,7 @@ func (c runCmd) Run(std streams) error {
 		}
 	}
 	if how := outcome.Failed(); how != "" {
-		for _, hint := range []string{late(program), c.unexplained(outcome.Errors, outcome.Faults)} {
+		for _, hint := range []string{late(program), absent(program, outcome.Devices), c.unexplained(outcome.Errors, outcome.Faults)} {
 			if hint != "" {
 				fmt.Fprintf(std.err, "gorxe: %s\n", hint)
 			}
