@@ -174,6 +174,20 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// TestCanceled: a user who ends a command is not told so.
+func TestCanceled(t *testing.T) {
+	var out, said bytes.Buffer
+	ended := func() (context.Context, error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		return ctx, nil
+	}
+	code := run(ended, []string{"demo", "--no-pcap"}, streams{out: &out, err: &said})
+	if code == exitOK || said.Len() > 0 {
+		t.Errorf("exit code %d, standard error %q", code, said.String())
+	}
+}
+
 // The loopback interface is the one device that every Linux host has.
 func TestDevices(t *testing.T) {
 	code, stdout, stderr := gorxe(t, "devices", "--json")
