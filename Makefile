@@ -45,6 +45,7 @@ uninstall: ## Remove what make install has installed
 	@./scripts/install.sh --remove "$(DESTDIR)" "$(PREFIX)"
 
 packages: have-go ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/packages, offline
+	@echo 'packages: compiling what makes them, which takes minutes the first time'
 	cd scripts/packages && $(GO) run .
 
 # Those that take longest, or need Docker.

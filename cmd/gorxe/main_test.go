@@ -85,6 +85,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"pair", "ls", "--", "--pcap", "x", "ls"}, exitUsage, "", "the client's command begins with --pcap: flags of gorxe go directly after gorxe pair\n"},
 		{[]string{"ls"}, exitUsage, "", "unexpected argument ls, did you mean gorxe run ls?\n"},
 		{[]string{"run", "--", "ls -l"}, 127, "", "the name has a space: write the arguments without quotes around all of them: ls -l\n"},
+		{[]string{"help", "ci"}, exitOK, "Until then, name a", ""},
 		{[]string{"run", "--help"}, exitOK, "gorxe run -- ibv_rc_pingpong", ""},
 		{[]string{"daemon", "--help"}, exitOK, "--socket-group rdma", ""},
 		{[]string{"status", "--help"}, exitOK, "gorxe status --watch", ""},

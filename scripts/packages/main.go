@@ -123,11 +123,17 @@ func (r *release) forArch(arch string) error {
 		return err
 	}
 	for _, format := range r.config.NFPMs[0].Formats {
+		says(arch, format)
 		if err := r.pack(arch, format, binary); err != nil {
 			return fmt.Errorf("%s: %w", format, err)
 		}
 	}
 	return nil
+}
+
+// says tells whoever waits which step begins.
+func says(arch, step string) {
+	fmt.Fprintln(os.Stderr, strings.Join(strings.Fields("packages: "+arch+" "+step), " "))
 }
 
 // hook runs one of before.hooks.
@@ -145,6 +151,7 @@ func (r *release) hook(line string) error {
 
 // command runs a program in the checkout.
 func (r *release) command(words []string, arch string) error {
+	says(arch, strings.Join(words[:2], " ")+" … "+words[len(words)-1])
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir = r.root
 	cmd.Env = append(os.Environ(), r.config.Builds[0].Env...)

@@ -21,7 +21,7 @@ var explained = []struct {
 	{"silent", "peer silent", nil, []string{
 		" answered no packet from PSN 0x", " on in 7 retries; on purpose, by fault rule 1 (peer silent).\n"}},
 	{"completion", "completion fail,status=IBV_WC_LOC_PROT_ERR,opcode=SEND,first=1", nil, []string{
-		": SEND (wr_id 0x2) ended with IBV_WC_LOC_PROT_ERR: a fault rule says so; fault rule 1 (completion fail,opcode=SEND,status=IBV_WC_LOC_PROT_ERR,first=1) fired once.\n"}},
+		": SEND (wr_id 0x2) ended with IBV_WC_LOC_PROT_ERR: a fault rule says so; fault rule 1 (completion fail,status=IBV_WC_LOC_PROT_ERR,opcode=SEND,first=1) fired once.\n"}},
 	{"verb", "verb fail,verb=modify_qp,errno=EINVAL,first=1", nil, []string{
 		"ibv_modify_qp failed with EINVAL: a fault rule says so; fault rule 1 (verb fail,verb=modify_qp,errno=EINVAL,first=1) fired once.\n"}},
 }
