@@ -27,11 +27,12 @@ func fired(list []fault.Status) (says string) {
 	return says
 }
 
-// seeRules is the remedy of package explain for what a fault rule does. It is for programs that run.
+// seeRules is the remedy of package explain for what a fault rule does. It is for programs that
+// run.
 const seeRules = "see gorxe fault list"
 
-// ended makes the records those of a run that has ended: gorxe fault list does not know its rules any
-// more. A record that does not name its rule gets the rules that fired.
+// ended makes the records those of a run that has ended: gorxe fault list does not know its rules
+// any more. A record that does not name its rule gets the rules that fired.
 func ended(records []explain.Record, rules []fault.Status) {
 	for i := range records {
 		if r := &records[i]; r.Fix == seeRules {

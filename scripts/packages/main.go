@@ -151,7 +151,7 @@ func (r *release) hook(line string) error {
 
 // command runs a program in the checkout.
 func (r *release) command(words []string, arch string) error {
-	says(arch, strings.Join(words[:2], " ")+" … "+words[len(words)-1])
+	says(arch, strings.Join(words[:min(len(words), 2)], " ")+" … "+words[len(words)-1])
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir = r.root
 	cmd.Env = append(os.Environ(), r.config.Builds[0].Env...)

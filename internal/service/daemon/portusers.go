@@ -95,7 +95,8 @@ func commandName(pid int) string {
 func portUsers(at netip.AddrPort) []portUser {
 	users := sockets(at)
 	if slices.ContainsFunc(users, func(u portUser) bool { return !u.everywhere }) {
-		users = slices.DeleteFunc(users, func(u portUser) bool { return u.everywhere }) // of IPv6 only
+		// of IPv6 only
+		users = slices.DeleteFunc(users, func(u portUser) bool { return u.everywhere })
 	}
 	inodes := make(map[string]*portUser)
 	for i := range users {
@@ -141,8 +142,8 @@ func sockets(at netip.AddrPort) (users []portUser) {
 	return users
 }
 
-// inTable is an address as /proc/net/udp and udp6 have it: words of 32 bits in the processor's order
-// of bytes.
+// inTable is an address as /proc/net/udp and udp6 have it: words of 32 bits in the processor's
+// order of bytes.
 func inTable(a netip.Addr) (text string) {
 	for word := range slices.Chunk(a.AsSlice(), 4) {
 		text += fmt.Sprintf("%08X", binary.NativeEndian.Uint32(word))
