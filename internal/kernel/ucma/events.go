@@ -197,9 +197,6 @@ func (d *Device) end(e *event) {
 
 // getEvent answers GET_EVENT. An event that could not be handed over stays in the queue.
 func (k *call) getEvent() error {
-	if err := k.room(uapi.UcmaEventMin); err != nil {
-		return err
-	}
 	req, err := request[uapi.UcmaGetEventReq](k)
 	if err != nil {
 		return err

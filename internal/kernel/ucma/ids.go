@@ -71,9 +71,6 @@ func (k *call) findBound(num uint32) (*cmID, error) {
 
 // createID answers CREATE_ID.
 func (k *call) createID() error {
-	if err := k.room(uapi.SizeOf[uapi.UcmaID]()); err != nil {
-		return err
-	}
 	req, err := request[uapi.UcmaCreateIDReq](k)
 	if err != nil {
 		return err
@@ -140,9 +137,6 @@ func (d *Device) drop(c *cmID) {
 
 // destroyID answers DESTROY_ID.
 func (k *call) destroyID() error {
-	if err := k.room(uapi.SizeOf[uapi.UcmaReported]()); err != nil {
-		return err
-	}
 	req, err := request[uapi.UcmaIDReq](k)
 	if err != nil {
 		return err

@@ -24,9 +24,6 @@ type group struct {
 
 // joinIPMcast answers JOIN_IP_MCAST.
 func (k *call) joinIPMcast() error {
-	if err := k.room(uapi.SizeOf[uapi.UcmaID]()); err != nil {
-		return err
-	}
 	req, err := request[uapi.UcmaJoinIPMcastReq](k)
 	if err != nil {
 		return err
@@ -40,9 +37,6 @@ func (k *call) joinIPMcast() error {
 
 // joinMcast answers JOIN_MCAST.
 func (k *call) joinMcast() error {
-	if err := k.room(uapi.SizeOf[uapi.UcmaID]()); err != nil {
-		return err
-	}
 	req, err := request[uapi.UcmaJoinMcastReq](k)
 	if err != nil {
 		return err
@@ -129,9 +123,6 @@ func (c *cmID) groupOf(mc *rdmacm.Multicast) *group {
 
 // leaveMcast answers LEAVE_MCAST.
 func (k *call) leaveMcast() error {
-	if err := k.room(uapi.SizeOf[uapi.UcmaReported]()); err != nil {
-		return err
-	}
 	req, err := request[uapi.UcmaIDReq](k)
 	if err != nil {
 		return err

@@ -8,9 +8,6 @@ import (
 // initQPAttr answers INIT_QP_ATTR: what the program sets before its queue pair enters a
 // state.
 func (k *call) initQPAttr() error {
-	if err := k.room(uapi.SizeOf[uapi.QPAttr]()); err != nil {
-		return err
-	}
 	req, err := request[uapi.UcmaInitQPAttrReq](k)
 	if err != nil {
 		return err

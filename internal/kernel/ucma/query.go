@@ -15,9 +15,6 @@ const thePort = 1
 
 // queryRoute answers QUERY_ROUTE.
 func (k *call) queryRoute() error {
-	if err := k.room(uapi.UcmaQueryRouteMin); err != nil {
-		return err
-	}
 	req, err := request[uapi.UcmaQueryReq](k)
 	if err != nil {
 		return err
