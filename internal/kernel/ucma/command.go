@@ -23,30 +23,30 @@ var commands [uapi.UcmaCommands]command
 
 func init() {
 	commands = [uapi.UcmaCommands]command{
-		uapi.UcmaCreateID:         {run: (*call).createID, verb: "rdma_create_id", answer: uapi.SizeOf[uapi.UcmaID]()},
-		uapi.UcmaDestroyID:        {run: (*call).destroyID, verb: "rdma_destroy_id", answer: uapi.SizeOf[uapi.UcmaReported]()},
-		uapi.UcmaBindIP:           {run: (*call).bindIP, verb: "rdma_bind_addr"},
-		uapi.UcmaResolveIP:        {run: (*call).resolveIP, verb: "rdma_resolve_addr"},
-		uapi.UcmaResolveRoute:     {run: (*call).resolveRoute, verb: "rdma_resolve_route"},
-		uapi.UcmaQueryRoute:       {run: (*call).queryRoute, answer: uapi.UcmaQueryRouteMin},
+		uapi.UcmaCreateID:         {run: reading((*call).createID), verb: "rdma_create_id", answer: uapi.SizeOf[uapi.UcmaID]()},
+		uapi.UcmaDestroyID:        {run: reading((*call).destroyID), verb: "rdma_destroy_id", answer: uapi.SizeOf[uapi.UcmaReported]()},
+		uapi.UcmaBindIP:           {run: reading((*call).bindIP), verb: "rdma_bind_addr"},
+		uapi.UcmaResolveIP:        {run: reading((*call).resolveIP), verb: "rdma_resolve_addr"},
+		uapi.UcmaResolveRoute:     {run: reading((*call).resolveRoute), verb: "rdma_resolve_route"},
+		uapi.UcmaQueryRoute:       {run: reading((*call).queryRoute), answer: uapi.UcmaQueryRouteMin},
 		uapi.UcmaConnect:          {run: (*call).connect, verb: "rdma_connect"},
-		uapi.UcmaListen:           {run: (*call).listen, verb: "rdma_listen"},
+		uapi.UcmaListen:           {run: reading((*call).listen), verb: "rdma_listen"},
 		uapi.UcmaAccept:           {run: (*call).accept, verb: "rdma_accept"},
-		uapi.UcmaReject:           {run: (*call).reject, verb: "rdma_reject"},
-		uapi.UcmaDisconnect:       {run: (*call).disconnect, verb: "rdma_disconnect"},
-		uapi.UcmaInitQPAttr:       {run: (*call).initQPAttr, verb: "rdma_init_qp_attr", answer: uapi.SizeOf[uapi.QPAttr]()},
-		uapi.UcmaGetEvent:         {run: (*call).getEvent, answer: uapi.UcmaEventMin},
-		uapi.UcmaSetOption:        {run: (*call).setOption, verb: "rdma_set_option"},
-		uapi.UcmaNotify:           {run: (*call).notify, verb: "rdma_notify"},
-		uapi.UcmaJoinIPMcast:      {run: (*call).joinIPMcast, verb: "rdma_join_multicast", answer: uapi.SizeOf[uapi.UcmaID]()},
-		uapi.UcmaLeaveMcast:       {run: (*call).leaveMcast, verb: "rdma_leave_multicast", answer: uapi.SizeOf[uapi.UcmaReported]()},
-		uapi.UcmaMigrateID:        {run: (*call).migrateID, verb: "rdma_migrate_id"},
-		uapi.UcmaQuery:            {run: (*call).query},
-		uapi.UcmaBind:             {run: (*call).bind, verb: "rdma_bind_addr"},
-		uapi.UcmaResolveAddr:      {run: (*call).resolveAddr, verb: "rdma_resolve_addr"},
-		uapi.UcmaJoinMcast:        {run: (*call).joinMcast, verb: "rdma_join_multicast", answer: uapi.SizeOf[uapi.UcmaID]()},
-		uapi.UcmaResolveIBService: {run: (*call).resolveIBService},
-		uapi.UcmaWriteCMEvent:     {run: (*call).writeCMEvent},
+		uapi.UcmaReject:           {run: reading((*call).reject), verb: "rdma_reject"},
+		uapi.UcmaDisconnect:       {run: reading((*call).disconnect), verb: "rdma_disconnect"},
+		uapi.UcmaInitQPAttr:       {run: reading((*call).initQPAttr), verb: "rdma_init_qp_attr", answer: uapi.SizeOf[uapi.QPAttr]()},
+		uapi.UcmaGetEvent:         {run: reading((*call).getEvent), answer: uapi.UcmaEventMin},
+		uapi.UcmaSetOption:        {run: reading((*call).setOption), verb: "rdma_set_option"},
+		uapi.UcmaNotify:           {run: reading((*call).notify), verb: "rdma_notify"},
+		uapi.UcmaJoinIPMcast:      {run: reading((*call).joinIPMcast), verb: "rdma_join_multicast", answer: uapi.SizeOf[uapi.UcmaID]()},
+		uapi.UcmaLeaveMcast:       {run: reading((*call).leaveMcast), verb: "rdma_leave_multicast", answer: uapi.SizeOf[uapi.UcmaReported]()},
+		uapi.UcmaMigrateID:        {run: reading((*call).migrateID), verb: "rdma_migrate_id"},
+		uapi.UcmaQuery:            {run: reading((*call).query)},
+		uapi.UcmaBind:             {run: reading((*call).bind), verb: "rdma_bind_addr"},
+		uapi.UcmaResolveAddr:      {run: reading((*call).resolveAddr), verb: "rdma_resolve_addr"},
+		uapi.UcmaJoinMcast:        {run: reading((*call).joinMcast), verb: "rdma_join_multicast", answer: uapi.SizeOf[uapi.UcmaID]()},
+		uapi.UcmaResolveIBService: {run: reading((*call).resolveIBService)},
+		uapi.UcmaWriteCMEvent:     {run: reading((*call).writeCMEvent)},
 	}
 }
 
@@ -156,11 +156,16 @@ func (k *call) readBody(b []byte) error {
 	return k.Read(k.body, b)
 }
 
-// request returns the request as a T. Like the kernel it reads all of a T, whatever the
-// header says of the length.
-func request[T any](k *call) (v T, err error) {
-	err = k.readBody(uapi.BytesOf(&v))
-	return v, err
+// reading returns a handler that first reads the request. Like the kernel it reads all of a T,
+// whatever the header says of the length.
+func reading[T any](h func(*call, *T) error) func(*call) error {
+	return func(k *call) error {
+		req := new(T)
+		if err := k.readBody(uapi.BytesOf(req)); err != nil {
+			return err
+		}
+		return h(k, req)
+	}
 }
 
 // requestOf returns a request whose last fields older programs do not send. These fields
