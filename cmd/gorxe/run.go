@@ -64,7 +64,10 @@ type runCmd struct {
 	verdictFlags `embed:""`
 	ExplainTo    string   `name:"explain-to" env:"GORXE_EXPLAIN_TO" placeholder:"FILE" predictor:"file" help:"At the end, append that to this file, if there is something to say. $$GORXE_EXPLAIN_TO has the file if the flag is missing, for each run that a script or a test starts."`
 	FillIn       bool     `name:"fill-in" hidden:"" help:"Put the address for the word {address} of the program's arguments."`
+	Role         string   `name:"role" hidden:"" help:"What the program is in the gorxe run around this one."`
 	Program      []string `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
+
+	shown []string // what the user typed, if that is gorxe pair; else nil
 }
 
 // Help is the part of `gorxe run --help` above the flags.
@@ -190,9 +193,12 @@ func (c runCmd) Run(std streams) error {
 	if err := enoughSpace(); err != nil {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 	}
-	ran := &verdict.Run{Command: program, Chaos: uint64(seed), Started: time.Now()}
+	ran := &verdict.Run{Command: program, Role: c.Role, Pair: c.shown != nil, Chaos: uint64(seed), Started: time.Now()}
+	if c.shown != nil {
+		ran.Command = c.shown
+	}
 	outcome, err := keeper.Run(keeper.Config{
-		Program: program, Socket: c.Socket, Private: c.Private, FillIn: c.FillIn,
+		Program: program, Socket: c.Socket, Private: c.Private, FillIn: c.FillIn, Role: c.Role, Shown: c.shown,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
 		Faults: rules, Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "", CaptureMax: c.captureMax(), Before: c.prepare,
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,13 +28,9 @@ func main() {
 		}
 		return
 	}
-	names, err := makeAll(*root, *out, *arch)
-	if err != nil {
+	if _, err := makeAll(*root, *out, *arch, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "packages: %v\n", err)
 		os.Exit(1)
-	}
-	for _, n := range names {
-		fmt.Println(n)
 	}
 }
 
@@ -44,6 +41,7 @@ type release struct {
 	checkout  checkout
 	config    config.Project
 	made      []string // files in out, of which the checksums are
+	steps     io.Writer
 }
 
 // open reads the configuration and what git says of the checkout.
@@ -68,12 +66,14 @@ func open(root, out string) (r *release, err error) {
 	return r, nil
 }
 
-// makeAll makes everything, and returns the names of the files.
-func makeAll(root, out, onlyArch string) ([]string, error) {
+// makeAll makes everything, and returns the names of the files. It writes each step, because some
+// take a minute.
+func makeAll(root, out, onlyArch string, steps io.Writer) ([]string, error) {
 	r, err := open(root, out)
 	if err != nil {
 		return nil, err
 	}
+	r.steps = steps
 	if err := os.RemoveAll(r.out); err != nil {
 		return nil, err
 	}
@@ -84,6 +84,7 @@ func makeAll(root, out, onlyArch string) ([]string, error) {
 	if err := os.RemoveAll(filepath.Join(r.root, "bin/man")); err != nil {
 		return nil, err
 	}
+	fmt.Fprintln(r.steps, "compiling gorxe for this machine, and writing its manual pages")
 	for _, hook := range r.config.Before.Hooks {
 		if err := r.hook(hook); err != nil {
 			return nil, err
@@ -109,6 +110,7 @@ func (r *release) forArch(arch string) error {
 		return err
 	}
 	defer os.RemoveAll(r.work)
+	fmt.Fprintf(r.steps, "compiling gorxe for %s\n", arch)
 	binary, err := r.build(arch)
 	if err != nil {
 		return err
@@ -123,17 +125,11 @@ func (r *release) forArch(arch string) error {
 		return err
 	}
 	for _, format := range r.config.NFPMs[0].Formats {
-		says(arch, format)
 		if err := r.pack(arch, format, binary); err != nil {
 			return fmt.Errorf("%s: %w", format, err)
 		}
 	}
 	return nil
-}
-
-// says tells whoever waits which step begins.
-func says(arch, step string) {
-	fmt.Fprintln(os.Stderr, strings.Join(strings.Fields("packages: "+arch+" "+step), " "))
 }
 
 // hook runs one of before.hooks.
@@ -151,7 +147,6 @@ func (r *release) hook(line string) error {
 
 // command runs a program in the checkout.
 func (r *release) command(words []string, arch string) error {
-	says(arch, strings.Join(words[:min(len(words), 2)], " ")+" … "+words[len(words)-1])
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir = r.root
 	cmd.Env = append(os.Environ(), r.config.Builds[0].Env...)

@@ -13,7 +13,7 @@ import (
 	"github.com/gorxe/gorxe/internal/test/must"
 )
 
-// TestPortUsers: whoever has a UDP port is found, with its program, and whether it has every
+// TestPortUsers: the program that has a UDP port is found, and whether its socket has every
 // address.
 func TestPortUsers(t *testing.T) {
 	for address, everywhere := range map[string]bool{"127.0.0.1:0": false, "[::1]:0": false, "0.0.0.0:0": true, "[::]:0": true} {
