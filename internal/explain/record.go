@@ -27,6 +27,7 @@ const (
 	Peer        Side = "peer"            // the other end of the connection
 	Network     Side = "network"         // packets were lost between them
 	Unreachable Side = "peer or network" // no answer came, for either reason
+	Both        Side = "both programs"   // they do not agree
 	Rule        Side = "rule"            // a fault rule
 	Limit       Side = "limit"           // of the machine, the daemon or the user
 )
@@ -86,6 +87,30 @@ func Who(role, program string, pid int) string {
 // that found no receive.
 func (r *Record) Lost() (packets, receives bool) {
 	return r.Fault == Unreachable || r.Fault == Network, r.Status == "IBV_WC_RNR_RETRY_EXC_ERR"
+}
+
+// Refuser returns the record of the queue pair that refused the work of r with a NAK, if the list has
+// it: that of the same packet, at the other end. It knows more of the reason than the NAK says.
+func (r *Record) Refuser(list []Record) *Record {
+	if r.Answer == "" || r.Operation == "" || r.Operation == receive {
+		return nil
+	}
+	for i := range list {
+		o := &list[i]
+		if (o.Kind == Request || o.Operation == receive) && r.QPN == o.PeerQPN && r.PeerQPN == o.QPN && r.PSN == o.PSN {
+			return o
+		}
+	}
+	return nil
+}
+
+// Join gives each record of a program whose work was refused the remedy that the other end knows.
+func Join(list []Record) {
+	for i := range list {
+		if o := list[i].Refuser(list); o != nil && o.Fix != "" && list[i].Fault != Rule {
+			list[i].Fix = o.Fix
+		}
+	}
 }
 
 // Blame says that fault rules explain the record.
