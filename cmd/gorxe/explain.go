@@ -59,7 +59,7 @@ func (c explainCmd) Run(std streams) error {
 	if unknown >= 0 {
 		found := explain.Search(strings.Join(c.Word, " "))
 		if found == nil {
-			return unknownWord(c.Word[unknown])
+			return unknownWord(c.Word[unknown], strings.Join(c.Word, " "))
 		}
 		writeWords(std.out, found)
 		return nil
@@ -78,12 +78,13 @@ func (c explainCmd) Run(std streams) error {
 
 func isModifyQP(word string) bool { return strings.TrimPrefix(word, "ibv_") == modifyQP }
 
-// unknownWord is the error of a word that is not known, with names that it may mean.
-func unknownWord(word string) error {
+// unknownWord is the error of a word that is not known, in a line that is not known either, with names
+// that the word may mean.
+func unknownWord(word, line string) error {
 	if guesses := like(word); len(guesses) > 0 {
 		return usageError{fmt.Errorf("%q is not known: did you mean %s?", word, strings.Join(guesses[:min(len(guesses), 4)], " or "))}
 	}
-	return usageError{fmt.Errorf("%q has no status, event, errno, verb or error line that is known: give a name as ibv_wc_status_str or the header has it, its number, or the line that the program printed", word)}
+	return usageError{fmt.Errorf("%q has no status, event, errno, verb or error line that is known: give a name as ibv_wc_status_str or the header has it, its number, or the line that the program printed", line)}
 }
 
 // writeWords prints what words mean.

@@ -25,7 +25,7 @@ func (d *Device) checkAddress(global bool, a *rxe.AHAttr) error {
 		return kernel.Refuse(unix.EINVAL, "ah_attr.port_num", "is not 1", "use port 1, the only one")
 	}
 	if !global {
-		return kernel.Refuse(unix.EINVAL, "ah_attr", "has no GRH", "set is_global to 1 (option -g 1 of ibv_rc_pingpong and its like, -x 1 of perftest)")
+		return kernel.Refuse(unix.EINVAL, "ah_attr", "has no GRH", "set is_global to 1 (at both ends option -g 1 of ibv_rc_pingpong and its like, -x 1 of perftest)")
 	}
 	gid, err := d.rxe.QueryGID(int(a.SGIDIndex))
 	if err != nil {
