@@ -78,8 +78,8 @@ func (c explainCmd) Run(std streams) error {
 
 func isModifyQP(word string) bool { return strings.TrimPrefix(word, "ibv_") == modifyQP }
 
-// unknownWord is the error of a word that is not known, in a line that is not known either, with names
-// that the word may mean.
+// unknownWord is the error of a word that is not known, in a line that is not known either, with
+// names that the word may mean.
 func unknownWord(word, line string) error {
 	if guesses := like(word); len(guesses) > 0 {
 		return usageError{fmt.Errorf("%q is not known: did you mean %s?", word, strings.Join(guesses[:min(len(guesses), 4)], " or "))}
@@ -210,7 +210,7 @@ func errorLine(r *explain.Record, when bool) string {
 		b.WriteString(r.Time.Format(time.TimeOnly) + " ")
 	}
 	if r.PID != 0 {
-		b.WriteString(explain.Who(r.Role, printable(r.Program), r.PID) + ": ")
+		b.WriteString(explain.NameOf(r.Role, printable(r.Program), r.PID) + ": ")
 	}
 	b.WriteString(r.String())
 	if r.Count > 1 {

@@ -265,7 +265,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestJoin: the hint of a NAK is that of the queue pair that sent it, if that is of the same daemon.
+// TestJoin: the hint of a NAK is that of the queue pair that sent it, if that is of the same
+// daemon.
 func TestJoin(t *testing.T) {
 	refused := Failed(0x11, &rxe.Failure{Cause: rxe.CauseMTU, PSN: 7, PeerQPN: 0x12, Bytes: 4096, MTU: 1024, Syndrome: wire.SyndromeNAK(wire.NAKInvalidRequest)})
 	failed := Failed(0x12, &rxe.Failure{Status: rxe.WCRemInvReqErr, Cause: rxe.CauseNAK, PSN: 7, PeerQPN: 0x11, Syndrome: wire.SyndromeNAK(wire.NAKInvalidRequest)})

@@ -83,8 +83,8 @@ var statusSays = map[rxe.WCStatus]string{
 	rxe.WCLocLenErr: "local length",
 }
 
-// numbers finds what a number in a line is: behind "status" and before "for wr_id" that of a status,
-// behind "errno" or with a minus that of an errno, behind "error" any.
+// numbers finds what a number in a line is. "status" and "for wr_id" stand beside that of a status,
+// and "errno" before that of an errno, which may also have a minus. Behind "error" it may be any.
 var numbers = []struct {
 	is   *regexp.Regexp
 	kind string
@@ -100,8 +100,8 @@ var numbers = []struct {
 // maxLine bounds the text that Search looks at.
 const maxLine = 4 << 10
 
-// Search returns what is known of a line that a program printed: of the line, of the names, texts and
-// numbers in it.
+// Search returns what is known of a line that a program printed: of the line, of the names, texts
+// and numbers in it.
 func Search(line string) (list []Word) {
 	line = line[:min(len(line), maxLine)]
 	text := strings.ToLower(line)

@@ -74,9 +74,9 @@ func (r *Record) String() string {
 	return r.What + "; " + r.Fix + "."
 }
 
-// Who names a process. Its role in gorxe pair comes first, because that is what a user has called
-// the program.
-func Who(role, program string, pid int) string {
+// NameOf returns the name of a process for a message. The role in gorxe pair comes first: the user
+// knows the programs by it.
+func NameOf(role, program string, pid int) string {
 	if role == "" {
 		return fmt.Sprintf("%s[%d]", program, pid)
 	}
@@ -89,8 +89,8 @@ func (r *Record) Lost() (packets, receives bool) {
 	return r.Fault == Unreachable || r.Fault == Network, r.Status == "IBV_WC_RNR_RETRY_EXC_ERR"
 }
 
-// Refuser returns the record of the queue pair that refused the work of r with a NAK, if the list has
-// it: that of the same packet, at the other end. It knows more of the reason than the NAK says.
+// Refuser returns the record of the queue pair that refused the work of r with a NAK; nil: the list
+// has none. That queue pair knows more of the reason than its NAK says.
 func (r *Record) Refuser(list []Record) *Record {
 	if r.Answer == "" || r.Operation == "" || r.Operation == receive {
 		return nil

@@ -122,8 +122,9 @@ func (w *Word) IsName() bool { return w.Kind != lineKind }
 var Prefixes = []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_", "IB_CM_REJ_", "RDMA_"}
 
 // Find returns the words with a name, in any case, with or without its prefix. Statuses and errnos
-// are found by their text too, as ibv_wc_status_str and strerror have it. A number finds the status, the errno and the
-// reject reason that have it: programs print any of them. So does a negative errno.
+// are found by their text too, as ibv_wc_status_str and strerror have it. A number finds the
+// status, the errno and the reject reason that have it: programs print any of them. So does a
+// negative errno.
 func Find(name string) (list []Word) {
 	all := allWords()
 	if list, ok := number(name, all); ok {

@@ -32,8 +32,8 @@ func oneOf(words []string) string {
 	}
 }
 
-// Nearest returns the word that is at most two letters away from what was given, or "". A short name
-// with two other letters is another name.
+// Nearest returns the word that is at most two letters away from what was given, or "". A short
+// name with two other letters is another name.
 func Nearest(given string, words []string) string {
 	best, least := "", 3
 	if len(given) < 4 {

@@ -136,8 +136,8 @@ func (r *Run) first(side explain.Side) (x *explain.Record, n uint64) {
 	return x, n
 }
 
-// toldTwice reports whether the peer of this error is a program of this run that has a record of the
-// same mistake, which names the side at fault.
+// toldTwice reports whether the peer of this error is a program of this run that has a record of
+// the same mistake, which names the side at fault.
 func (r *Run) toldTwice(x *explain.Record) bool {
 	if o := x.Refuser(r.records()); o != nil && o.Fault == explain.Both {
 		return true

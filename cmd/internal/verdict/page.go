@@ -205,7 +205,7 @@ func (r *Run) objectsSection(p *page) {
 				if q.Peer != nil {
 					peer = fmt.Sprintf("0x%06x", q.Peer.QPN)
 				}
-				name := strings.ReplaceAll(who(proc.Role, proc.Name, proc.PID), "|", `\|`)
+				name := strings.ReplaceAll(nameOf(proc.Role, proc.Name, proc.PID), "|", `\|`)
 				p.line("| %s | %s | 0x%06x | %s | %s | %s | %d |", name, cell(proc.Files[i].Device),
 					q.QPN, q.Type, q.State, peer, q.SendQueue)
 			}
