@@ -83,6 +83,7 @@ var refused = []struct{ rule, word, why string }{
 	{"verb fail", "", "verb fail needs verb=…"},
 	{"verb fail,verb=create_qp", "", "verb fail needs errno=…"},
 	{"verb fail,verb=creat_qp,errno=ENOMEM", "verb=creat_qp", "there is no verb creat_qp: is it create_qp?"},
+	{"verb fail,verb=ibv_creat_qp,errno=ENOMEM", "verb=ibv_creat_qp", "there is no verb creat_qp: is it create_qp?"},
 	{"verb fail,verb=ibv_*,errno=ENOMEM", "verb=ibv_*", "there is no verb ibv_*: there are " + oneOf(verbNames)},
 	{"verb fail,verb=post recv,errno=ENOMEM", "verb=post recv", "the name of a verb has letters, digits and _; * stands for any of them"},
 	{"verb fail,verb=post_recv,errno=ENOMEM", "verb=post_recv", "post_recv makes no call that reaches the device: it only uses memory"},
@@ -293,4 +294,27 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q has no candidates", text)
 		}
 	})
+}
+
+// TestVerbPrefix: a verb may have the name that a program uses.
+func TestVerbPrefix(t *testing.T) {
+	long, err := Parse("verb fail,verb=ibv_create_qp|reg_mr|rdma_connect,errno=ENOMEM")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"create_qp": true, "reg_mr": true, "rdma_connect": true, "create_cq": false} {
+		if long.IsVerb(name) != want {
+			t.Errorf("the rule is about %s: %v", name, !want)
+		}
+	}
+}
+
+// TestNearest: a guess differs in little of the word.
+func TestNearest(t *testing.T) {
+	words := []string{"EIO", "drop", "create_qp"}
+	for given, want := range map[string]string{"foo": "", "EI": "EIO", "drp": "drop", "dorp": "drop", "creat_qp": "create_qp", "craete_qp": "create_qp", "nope": ""} {
+		if got := Nearest(given, words); got != want {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
+	}
 }
