@@ -1,7 +1,6 @@
 package rxe
 
 import (
-	"runtime"
 	"sync"
 	"testing"
 
@@ -151,19 +150,16 @@ func TestUCOrder(t *testing.T) {
 			first = false
 			other := make(chan struct{})
 			wg.Go(func() { write(); close(other) })
-			waits := func() bool {
+			must.Eventually(t, "the other thread waits or has ended", func() bool {
+				select {
+				case <-other:
+					return true
+				default:
+				}
 				b.qp.gate.mu.Lock()
 				defer b.qp.gate.mu.Unlock()
 				return b.qp.gate.waiting > 0
-			}
-			for done := false; !done && !waits(); {
-				select {
-				case <-other:
-					done = true
-				default:
-					runtime.Gosched()
-				}
-			}
+			})
 		}
 		for i := range bursts {
 			pkt, err := wire.Parse(bursts[i].Packet(0)[:bursts[i].Seg-wire.ICRCLen])
