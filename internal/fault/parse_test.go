@@ -167,8 +167,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDocs: docs/faults.md has a row for each key, and testdata/refused.md shows every refused rule
-// with its message.
+// TestDocs: docs/faults.md has a row for each fault and each key, and testdata/refused.md shows
+// every refused rule with its message.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/faults.md")
 	if err != nil {
@@ -177,6 +177,15 @@ func TestDocs(t *testing.T) {
 	page, err := os.ReadFile("testdata/refused.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, p := range places {
+		_, rows, found := strings.Cut(string(text), "\n| "+p.name+" | ")
+		rows, _, _ = strings.Cut(rows, "\n\n")
+		for _, f := range p.whats {
+			if !found || !strings.Contains(rows, "\n| `"+f.name+"`") {
+				t.Errorf("docs/faults.md has no row for the fault %s %s", p.name, f.name)
+			}
+		}
 	}
 	for _, k := range keys {
 		if !regexp.MustCompile("(?m)^\\| `" + k.name + "`").Match(text) {
@@ -198,6 +207,12 @@ var accepted = []string{
 	"packet drop,qp=UD,peer=fe80::1,direction=in,size=0,scope=device,after=2s",
 	"verb fail,verb=create_qp|rdma_*,errno=ENOMEM,pid=7,command=ib_write_bw,device=rxe0,first=1",
 	"verb delay,verb=*,time=10s,jitter=1s",
+	"packet shape,rate=1gbit,latency=1ms,loss=0.001,queue=100,ecn=20,direction=out",
+	"peer silent,peer=10.0.0.1,after=1s",
+	"peer half_open,direction=in,qp=RC",
+	"peer killed,opcode=SEND,command=ib_send_bw,first=1",
+	"device fail,event=IBV_EVENT_QP_FATAL,first=1",
+	"device remove,time=1s,first=1",
 	"completion fail,status=IBV_WC_REM_ACCESS_ERR,vendor_err=0,qp=RC,opcode=RDMA_*|RECV,first=1",
 	"completion delay,time=1ms,jitter=1us,opcode=SEND",
 	"completion fail,status=IBV_WC_FATAL_ERR,event=IBV_EVENT_QP_FATAL",
@@ -220,6 +235,14 @@ var accepted = []string{
 }
 
 func TestAccepted(t *testing.T) {
+	for _, p := range places {
+		for _, f := range p.whats {
+			begin := p.name + " " + f.name
+			if !slices.ContainsFunc(accepted, func(text string) bool { return text == begin || strings.HasPrefix(text, begin+",") }) {
+				t.Errorf("no rule of accepted begins with %s", begin)
+			}
+		}
+	}
 	for _, text := range accepted {
 		r, err := Parse(text)
 		if err != nil || r.String() != text || r.Check() != nil {
