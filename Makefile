@@ -45,7 +45,8 @@ uninstall: ## Remove what make install has installed
 	@./scripts/install.sh --remove "$(DESTDIR)" "$(PREFIX)"
 
 packages: have-go ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/packages, offline
-	cd scripts/packages && $(GO) run .
+	@echo "compiling the program that makes packages (once; minutes on two cores)"
+	@cd scripts/packages && $(GO) run .
 
 # Those that take longest, or need Docker.
 CONTAINER_TESTS := TestRuntimeLeavesNothing|TestSharedDaemon|TestDocker|TestARM64

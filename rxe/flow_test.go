@@ -17,10 +17,7 @@ func newUCPair(t *testing.T) (d *pairEnd, a, b *QP) {
 	fill(d.mem.b[:size])
 	var qps [2]*QP
 	for i := range qps {
-		q, err := d.pd.CreateQP(QPInitAttr{Type: QPUC, SendCQ: d.cq, RecvCQ: d.cq,
-			Cap: QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}})
-		must.OK(t, err)
-		qps[i] = q
+		qps[i] = newUC(t, d)
 	}
 	for i, q := range qps {
 		connectUC(t, q, qps[1-i], d.gid)
@@ -31,6 +28,14 @@ func newUCPair(t *testing.T) (d *pairEnd, a, b *QP) {
 		SGL: []SGE{{Length: size, LKey: d.mr.LKey()}}}})
 	must.OK(t, err)
 	return d, a, b
+}
+
+func newUC(t *testing.T, e *pairEnd) *QP {
+	t.Helper()
+	q, err := e.pd.CreateQP(QPInitAttr{Type: QPUC, SendCQ: e.cq, RecvCQ: e.cq,
+		Cap: QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}})
+	must.OK(t, err)
+	return q
 }
 
 func connectUC(t *testing.T, q, peer *QP, gid wire.GID) {
