@@ -1,6 +1,7 @@
 package rxe
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -250,6 +251,9 @@ func TestPairMovesData(t *testing.T) {
 
 func equal(t *testing.T, what string, got, want []byte) {
 	t.Helper()
+	if bytes.Equal(got, want) {
+		return // at once: the loop takes long under the race detector
+	}
 	for i := range want {
 		if got[i] != want[i] {
 			t.Fatalf("%s: byte %d of %d is %#x, want %#x", what, i, len(want), got[i], want[i])
