@@ -154,7 +154,7 @@ func TestWithoutInotify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "-test.v", "-test.timeout=2m",
+	cmd := exec.Command(exe, "-test.v", "-test.timeout=10m",
 		"-test.run=^Test(Files|Descriptors|Forks|Kill|Stop|IbvDevinfo|Pingpong)$")
 	cmd.Env = append(os.Environ(), limitEnv+"=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
