@@ -205,6 +205,9 @@ func (c runCmd) Run(std streams) error {
 	if err != nil {
 		return c.failed(withPackage(err, program))
 	}
+	if outcome.Report != nil {
+		ended(outcome.Report.Errors.Errors, outcome.Faults)
+	}
 	if c.Explain {
 		explainRun(outcome, std.err)
 	}
@@ -213,15 +216,12 @@ func (c runCmd) Run(std streams) error {
 			complain(std, err)
 		}
 	}
-	if how := outcome.Failed(); how != "" {
-		for _, hint := range []string{late(program), absent(program, outcome.Devices), c.unexplained(outcome.Errors, outcome.Faults)} {
-			if hint != "" {
-				fmt.Fprintf(std.err, "gorxe: %s\n", hint)
-			}
-		}
-		if seed != 0 {
-			fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
-		}
+	how := outcome.Failed()
+	for _, hint := range c.hints(&outcome, program) {
+		fmt.Fprintf(std.err, "gorxe: %s\n", hint)
+	}
+	if how != "" && seed != 0 {
+		fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
 	}
 	missed := c.faultsFired(outcome, rules, std)
 	if capture != "" {
@@ -233,4 +233,24 @@ func (c runCmd) Run(std streams) error {
 	}
 	outcome.Exit()
 	return nil // not reached
+}
+
+// hints says what gorxe knows of a run that has ended, beside its errors.
+func (c *runCmd) hints(outcome *keeper.Outcome, program []string) (hints []string) {
+	add := func(hint string) {
+		if hint != "" {
+			hints = append(hints, hint)
+		}
+	}
+	unexplained := ""
+	if outcome.Failed() != "" {
+		add(late(program))
+		add(absent(program, outcome.Devices))
+		unexplained = c.unexplained(outcome.Errors, outcome.Faults)
+	}
+	if unexplained == "" && len(fault.Missed(outcome.Faults)) == 0 { // or else a table comes
+		unexplained = fired(outcome.Faults)
+	}
+	add(unexplained)
+	return hints
 }
