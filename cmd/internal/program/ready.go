@@ -1,4 +1,4 @@
-package pair
+package program
 
 import (
 	"bytes"
@@ -11,19 +11,40 @@ import (
 	"time"
 )
 
-// untilReady returns when the server is ready for its client.
-func (c *Config) untilReady(ctx context.Context, e *end, daemons []string, out *lines) error {
+// Ready says when a program is ready.
+type Ready struct {
+	Timeout time.Duration
+	// a line of its output that says so; nil: the program is ready when it listens
+	When *regexp.Regexp
+	// CM returns the processes that listen by RDMA CM with the daemons at these sockets. It may be
+	// nil.
+	CM      func(sockets []string) []int
+	Sockets []string // where its daemon may be
+	// Otherwise says what happens if the program is not ready in time: "the client was not started".
+	Otherwise string
+	// Hint is what may help if the program ended, with ". " before it; empty: nothing.
+	Hint string
+}
+
+const (
+	lookInterval = 10 * time.Millisecond
+	lookRDMACM   = 5 // lookIntervals
+)
+
+// UntilReady returns when the program is ready, or an error that says why it is not.
+func (p *Program) UntilReady(ctx context.Context) error {
+	r := &p.config.Ready
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
-	late := time.After(c.Timeout)
-	for n := 0; out != nil || !c.listens(e.cmd.Process.Pid, daemons, n%lookRDMACM == 0); n++ {
+	late := time.After(r.Timeout)
+	for n := 0; p.lines != nil || !r.listens(p.cmd.Process.Pid, n%lookRDMACM == 0); n++ {
 		select {
-		case <-out.ready():
+		case <-p.lines.ready():
 			return nil
-		case <-e.done:
-			return fmt.Errorf("the server ended, with exit code %d, before %s: the client was not started%s", e.code(), c.sign(), c.busyPort())
+		case <-p.done:
+			return fmt.Errorf("%s ended, with exit code %d, before %s: %s%s", p.config.Title, p.Code(), r.sign(), r.Otherwise, r.Hint)
 		case <-late:
-			return fmt.Errorf("after %v %s: the client was not started%s", c.Timeout, c.missing(), c.remedy())
+			return fmt.Errorf("after %v %s: %s%s", r.Timeout, r.missing(p.config.Title), r.Otherwise, r.remedy())
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-look.C:
@@ -32,50 +53,38 @@ func (c *Config) untilReady(ctx context.Context, e *end, daemons []string, out *
 	return nil
 }
 
-// busyPort says what to do if another program has the server's port. Most servers listen at every
-// address.
-func (c *Config) busyPort() string {
-	switch {
-	case c.Hosts:
-		return ""
-	case c.Alone:
-		return ". If its TCP port is taken: --hosts gives this pair ports of its own, and --private does not"
-	}
-	return ". If its TCP port is taken: --hosts gives this pair ports of its own"
-}
-
 // listens reports whether the process, or one below it, listens. The daemons know which processes
 // listen by RDMA CM, and are asked if that is wanted.
-func (c *Config) listens(root int, daemons []string, ask bool) bool {
+func (r *Ready) listens(root int, ask bool) bool {
 	pids := family(root)
-	if listens(pids, daemons) {
+	if listens(pids, r.Sockets) {
 		return true
 	}
-	if !ask || c.CM == nil {
+	if !ask || r.CM == nil {
 		return false
 	}
-	return slices.ContainsFunc(c.CM(daemons), func(pid int) bool { return slices.Contains(pids, pid) })
+	return slices.ContainsFunc(r.CM(r.Sockets), func(pid int) bool { return slices.Contains(pids, pid) })
 }
 
-// sign says what the server does when it is ready.
-func (c *Config) sign() string {
-	if c.ReadyWhen != nil {
-		return fmt.Sprintf("a line of its output matched --ready-when %q", c.ReadyWhen)
+// sign says what the program does when it is ready.
+func (r *Ready) sign() string {
+	if r.When != nil {
+		return fmt.Sprintf("a line of its output matched --ready-when %q", r.When)
 	}
 	return "it listened on a TCP port, on a Unix socket or by RDMA CM"
 }
 
-// missing says what the server has not done.
-func (c *Config) missing() string {
-	if c.ReadyWhen != nil {
-		return fmt.Sprintf("no line of the server's output matches --ready-when %q", c.ReadyWhen)
+// missing says what the program has not done.
+func (r *Ready) missing(title string) string {
+	if r.When != nil {
+		return fmt.Sprintf("no line of %s's output matches --ready-when %q", title, r.When)
 	}
-	return "the server listens neither on a TCP port, nor on a Unix socket, nor by RDMA CM (rdma_listen)"
+	return title + " listens neither on a TCP port, nor on a Unix socket, nor by RDMA CM (rdma_listen)"
 }
 
 // remedy says what the user can do.
-func (c *Config) remedy() string {
-	if c.ReadyWhen != nil {
+func (r *Ready) remedy() string {
+	if r.When != nil {
 		return ". Give it more time with --timeout. If its output is buffered, flush it"
 	}
 	return ". Give it more time with --timeout, or tell with --ready-when which line of its output says that it is ready"
