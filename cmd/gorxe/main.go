@@ -39,6 +39,7 @@ func (e usageError) Unwrap() error { return e.err }
 type cli struct {
 	Run     runCmd     `cmd:"" help:"Run a program with an RDMA device."`
 	Pair    pairCmd    `cmd:"" help:"Run a server and its client, which starts when the server listens."`
+	Lab     labCmd     `cmd:"" help:"Run programs on several hosts of a lab, which a file describes."`
 	Daemon  daemonCmd  `cmd:"" help:"Serve devices to programs of several runs and users."`
 	Fault   faultCmd   `cmd:"" help:"Change the fault rules of a running program."`
 	Status  statusCmd  `cmd:"" help:"Show devices and the programs that use them."`

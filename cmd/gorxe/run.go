@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,9 +63,37 @@ type runCmd struct {
 	trialFlags   `embed:""`
 	Label        string `placeholder:"NAME" help:"A name for the program, which gorxe status shows. Fault rules may name it (label=NAME), and gorxe fault --label chooses it."`
 	verdictFlags `embed:""`
-	ExplainTo    string   `name:"explain-to" env:"GORXE_EXPLAIN_TO" placeholder:"FILE" predictor:"file" help:"At the end, append that to this file, if there is something to say. $$GORXE_EXPLAIN_TO has the file if the flag is missing, for each run that a script or a test starts."`
+	ExplainTo    string `name:"explain-to" env:"GORXE_EXPLAIN_TO" placeholder:"FILE" predictor:"file" help:"At the end, append that to this file, if there is something to say. $$GORXE_EXPLAIN_TO has the file if the flag is missing, for each run that a script or a test starts."`
+	labFlags     `embed:""`
 	FillIn       bool     `name:"fill-in" hidden:"" help:"Put the address for the word {address} of the program's arguments."`
 	Program      []string `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
+}
+
+// labFlags are those with which gorxe lab starts the program of a host.
+type labFlags struct {
+	Link    []string `name:"link" hidden:"" sep:"none" help:"A fault rule that is the model of a link. It need not fire."`
+	PCAPMax uint64   `name:"pcap-max" hidden:"" help:"How many bytes of packets --pcap captures. Its file exists, and is empty."`
+	SaveTo  string   `name:"save-to" hidden:"" help:"Write what is known of the run to this file, for the verdict of a lab."`
+}
+
+// isLink reports whether a rule is the model of a link.
+func (f *labFlags) isLink(s fault.Status) bool {
+	return slices.ContainsFunc(f.Link, func(text string) bool {
+		r, err := fault.Parse(text)
+		return err == nil && r.String() == s.Rule
+	})
+}
+
+// takeLinks removes the rules of links from those that the user has given, and returns them.
+func (f *labFlags) takeLinks(outcome *keeper.Outcome) (links []fault.Status) {
+	outcome.Faults = slices.DeleteFunc(outcome.Faults, func(s fault.Status) bool {
+		if !f.isLink(s) {
+			return false
+		}
+		links = append(links, s)
+		return true
+	})
+	return links
 }
 
 // Help is the part of `gorxe run --help` above the flags.
@@ -212,7 +241,7 @@ func (c runCmd) Run(std streams) error {
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket, Private: c.Private, FillIn: c.FillIn,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
-		Faults: rules, Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "", CaptureMax: c.captureMax(), Before: c.prepare,
+		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "", CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
 	})
 	if err != nil {
 		return c.failed(withPackage(err, program))
@@ -233,10 +262,18 @@ func (c runCmd) Run(std streams) error {
 			fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
 		}
 	}
+	links := c.takeLinks(&outcome)
 	missed := c.faultsFired(outcome, rules, std)
 	if capture != "" {
 		ran.Missed = missed != nil
 		c.write(ran, &outcome, std)
+	}
+	if c.SaveTo != "" {
+		ran.Missed = missed != nil
+		ended(ran, &outcome)
+		if err := ran.Save(c.SaveTo, links); err != nil {
+			complain(std, err)
+		}
 	}
 	if missed != nil {
 		return missed

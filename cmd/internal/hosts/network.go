@@ -111,7 +111,11 @@ func (n *Network) link(h *netlink.Handle, i int, bridges map[string]netlink.Link
 	}
 	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: b.Interface}
 	veth.Name, veth.MTU, veth.PeerMTU = a.Interface, l.MTU, uint32(l.MTU)
+	if a.Interface != "" {
+		veth.HardwareAddr = n.lab.Host(a.Node).Port(a.Interface).MAC()
+	}
 	if b.Interface != "" {
+		veth.PeerHardwareAddr = n.lab.Host(b.Node).Port(b.Interface).MAC()
 		veth.PeerNamespace = netlink.NsFd(int(n.hosts[b.Node].space.Fd()))
 	}
 	if a.Interface != "" { // between two hosts

@@ -17,6 +17,7 @@ package labfile
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"regexp"
 	"strconv"
@@ -62,6 +63,18 @@ type Port struct {
 	Device    string // rxe0 is that of the first port
 	Address   netip.Prefix
 	Link      int // index of Lab.Links
+}
+
+// MAC returns the hardware address of the interface. It follows from the IPv4 address.
+func (p *Port) MAC() net.HardwareAddr {
+	a := p.Address.Addr().As4()
+	return net.HardwareAddr{0x02, 0x00, a[0], a[1], a[2], a[3]}
+}
+
+// LinkLocal returns the address that Linux gives the interface for its MAC (RFC 4291, appendix A).
+func (p *Port) LinkLocal() netip.Addr {
+	m := p.MAC()
+	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 8: m[0] ^ 2, 9: m[1], 10: m[2], 11: 0xff, 12: 0xfe, 13: m[3], 14: m[4], 15: m[5]})
 }
 
 // Link joins two hosts, a host and a switch, or two switches.

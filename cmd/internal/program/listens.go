@@ -33,8 +33,8 @@ func listens(pids []int, except []string) bool {
 	return false
 }
 
-// family returns the process and all below it.
-func family(root int) []int {
+// Family returns the process and all below it.
+func Family(root int) []int {
 	children := make(map[int][]int)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is correct
 	for _, name := range stats {

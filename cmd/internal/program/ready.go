@@ -20,7 +20,7 @@ type Ready struct {
 	// nil.
 	CM      func(sockets []string) []int
 	Sockets []string // where its daemon may be
-	// Otherwise says what happens if the program is not ready in time: "the client was not started".
+	// Otherwise is what happens if the program is not ready in time: "the client was not started".
 	Otherwise string
 	// Hint is what may help if the program ended, with ". " before it; empty: nothing.
 	Hint string
@@ -56,7 +56,7 @@ func (p *Program) UntilReady(ctx context.Context) error {
 // listens reports whether the process, or one below it, listens. The daemons know which processes
 // listen by RDMA CM, and are asked if that is wanted.
 func (r *Ready) listens(root int, ask bool) bool {
-	pids := family(root)
+	pids := Family(root)
 	if listens(pids, r.Sockets) {
 		return true
 	}

@@ -35,7 +35,7 @@ func TestParseStat(t *testing.T) {
 // TestListens: a socket counts while it listens, and if a process below this one has it. The
 // daemon's does not.
 func TestListens(t *testing.T) {
-	mine := func() bool { return listens(family(os.Getpid()), nil) }
+	mine := func() bool { return listens(Family(os.Getpid()), nil) }
 	if mine() {
 		t.Fatal("a process without a socket listens")
 	}
@@ -44,7 +44,7 @@ func TestListens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !mine() || !listens(family(os.Getppid()), nil) {
+		if !mine() || !listens(Family(os.Getppid()), nil) {
 			t.Errorf("%s: the process listens, and its parent's family does", address)
 		}
 		l.Close()
@@ -58,7 +58,7 @@ func TestListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if !mine() || listens(family(os.Getpid()), []string{path}) {
+	if !mine() || listens(Family(os.Getpid()), []string{path}) {
 		t.Error("the process listens on a Unix socket, which is not the daemon's, and then is")
 	}
 }

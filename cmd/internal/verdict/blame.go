@@ -65,13 +65,13 @@ func (r *Run) blame(c *report.Capture) (list []string) {
 	case r.Report == nil:
 		list = append(list, "It is not known, because the daemon is gone: "+cell(r.Trouble)+".")
 	case !r.Failed():
-		list = append(list, "No one: the program ended well, and the device saw no error.")
+		list = append(list, "No one: "+r.subject()+" ended well, and the device saw no error.")
 	case r.Missed && r.Exit == 0 && r.Signal == "":
-		list = append(list, "No one: the program ended well. A fault rule found nothing to hit: see the table below.")
+		list = append(list, "No one: "+r.subject()+" ended well. A fault rule found nothing to hit: see the table below.")
 	case r.Signal != "":
-		list = append(list, "Who sent "+r.Signal+" to the program is not known. The device refused no verb, and no work request failed.")
+		list = append(list, "Who sent "+r.Signal+" to "+r.subject()+" is not known. The device refused no verb, and no work request failed.")
 	default:
-		list = append(list, "**The program**, outside of RDMA: the device refused no verb and no work request failed. See the program's own output.")
+		list = append(list, "**T"+r.subject()[1:]+"**, outside of RDMA: the device refused no verb and no work request failed. See the program's own output.")
 	}
 	return list
 }

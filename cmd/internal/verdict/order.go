@@ -128,17 +128,17 @@ func (r *Run) ending() string {
 	var s string
 	switch {
 	case r.Signal != "":
-		s = "the program was killed by " + r.Signal
+		s = r.subject() + " was killed by " + r.Signal
 	case r.Missed && r.Exit == 0 && trouble == "":
 		s = "a fault rule never fired"
 	case r.Missed && r.Exit == 0:
 		s = "a fault rule never fired, and " + trouble
 	case r.Exit != 0:
-		s = fmt.Sprintf("the program failed with exit status %d", r.Exit)
+		s = fmt.Sprintf("%s failed with exit status %d", r.subject(), r.Exit)
 	case trouble != "":
-		return "the program exited with status 0, but " + trouble + r.afterDeath()
+		return r.subject() + " exited with status 0, but " + trouble + r.afterDeath()
 	default:
-		return "the program ended well"
+		return r.subject() + " ended well"
 	}
 	return s + r.afterDeath()
 }

@@ -1,0 +1,282 @@
+// Package lab runs the programs of a lab, each on its host, and joins what is known of them.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorxe/gorxe/cmd/internal/hosts"
+	"github.com/gorxe/gorxe/cmd/internal/labfile"
+	"github.com/gorxe/gorxe/cmd/internal/program"
+)
+
+// Config says what to run. This process must be in namespaces of its own (hosts.Enter).
+type Config struct {
+	Lab     *labfile.Lab
+	Flags   []string      // of gorxe run, for all hosts
+	Timeout time.Duration // for a program to be ready, if another one waits for it
+	Labels  bool          // each line of output begins with the name of the host
+	// CM returns the processes that listen by RDMA CM with the daemons at these sockets.
+	CM func(sockets []string) []int
+	// Capture is where each host shall capture its packets; empty: none does. CaptureMax bounds the
+	// bytes of each.
+	Capture    string
+	CaptureMax uint64
+}
+
+// End is how the program of a host ended.
+type End struct {
+	Host    *labfile.Host
+	Code    int    // as a shell shows it
+	Stopped bool   // by the lab
+	Capture string // the file of its packets; empty: there is none
+	Saved   string // the file of what gorxe run knows of it; empty: there is none
+}
+
+// Code returns the worst exit code of programs that ended by themselves.
+func Code(ends []End) (code int) {
+	for _, e := range ends {
+		if !e.Stopped {
+			code = max(code, e.Code)
+		}
+	}
+	return code
+}
+
+// Assign gives the command to the hosts with these names, or to all that the file gives none, if
+// there are no names. An error says what the user can do.
+func Assign(lab *labfile.Lab, command, on []string) error {
+	if len(command) > 0 {
+		for i := range lab.Hosts {
+			h := &lab.Hosts[i]
+			if slices.Contains(on, h.Name) || len(on) == 0 && h.Command == nil {
+				h.Command = command
+			}
+		}
+	}
+	for _, name := range on {
+		if lab.Host(name) == nil {
+			return fmt.Errorf("--on %s: the lab has no such host", name)
+		}
+	}
+	lasting := false
+	for i := range lab.Hosts {
+		h := &lab.Hosts[i]
+		lasting = lasting || h.Command != nil && !h.Background
+		for _, name := range h.WaitFor {
+			if h.Command != nil && lab.Host(name).Command == nil {
+				return fmt.Errorf("%s waits for %s, which has no program", h.Name, name)
+			}
+		}
+	}
+	if !lasting {
+		return errors.New("no host has a program that the lab could wait for: give one after --, or cmd in the file")
+	}
+	return nil
+}
+
+// run is a lab that runs.
+type run struct {
+	Config
+	network *hosts.Network
+	dir     string                   // for sockets
+	ready   map[string]chan struct{} // closed when the program of a host is ready
+	fail    context.CancelCauseFunc
+	// lasting are the programs that are not in the background.
+	lasting sync.WaitGroup
+}
+
+// Run runs the programs, and returns when all have ended. The ends are in the order of the lab, of
+// the hosts that have programs. If a program fails, Run ends the others.
+func Run(ctx context.Context, c Config) (ends []End, err error) {
+	r := &run{Config: c, ready: make(map[string]chan struct{})}
+	if r.dir, err = os.MkdirTemp("", "gorxe-lab-"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(r.dir) //nolint:errcheck // a directory in /tmp
+	known := filepath.Join(r.dir, "hosts")
+	if err := os.WriteFile(known, []byte(names(c.Lab)), 0o644); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(r.dir, 0o711); err != nil { // programs of other users read the names
+		return nil, err
+	}
+	if err := adopt(); err != nil {
+		return nil, err
+	}
+	if r.network, err = hosts.New(c.Lab, known); err != nil {
+		return nil, err
+	}
+	defer clearUp()
+	defer r.network.Close()
+	return r.programs(ctx)
+}
+
+// programs runs the programs.
+func (r *run) programs(ctx context.Context) ([]End, error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	r.fail = fail
+	behind, end := context.WithCancel(ctx) // of programs in the background
+	defer end()
+	var ends []End
+	for i := range r.Lab.Hosts {
+		h := &r.Lab.Hosts[i]
+		r.ready[h.Name] = make(chan struct{})
+		if h.Command != nil {
+			ends = append(ends, End{Host: h, Code: program.Failed})
+		}
+	}
+	errs := make([]error, len(ends))
+	var all sync.WaitGroup
+	for i := range ends {
+		e, until := &ends[i], ctx
+		if e.Host.Background {
+			until = behind
+		} else {
+			r.lasting.Add(1)
+		}
+		all.Go(func() {
+			if !e.Host.Background {
+				defer r.lasting.Done()
+			}
+			if errs[i] = r.play(until, e); errs[i] != nil || e.Code != 0 && !e.Stopped {
+				fail(errFailed)
+			}
+		})
+	}
+	r.lasting.Wait()
+	end()
+	all.Wait()
+	err := errors.Join(errs...)
+	if err == nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), errFailed) {
+		err = context.Cause(ctx) // of a signal
+	}
+	return ends, err
+}
+
+// errFailed ends the programs of a lab of which one has failed.
+var errFailed = errors.New("a program failed")
+
+// play runs the program of one host. An error says why it was not started, or not ready in time.
+func (r *run) play(ctx context.Context, e *End) error {
+	h := e.Host
+	for _, name := range h.WaitFor {
+		select {
+		case <-r.ready[name]:
+		case <-ctx.Done():
+			e.Stopped = true
+			return nil
+		}
+	}
+	p, err := r.start(e)
+	if err != nil {
+		return err
+	}
+	defer p.Stop()
+	if waiting := r.waiting(h.Name); len(waiting) > 0 {
+		if err := p.UntilReady(ctx); ctx.Err() == nil && err != nil {
+			p.Stop()
+			e.Code = max(p.Code(), program.Failed)
+			return err
+		}
+	}
+	close(r.ready[h.Name])
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		e.Stopped = !p.Ended()
+		p.Stop()
+	}
+	e.Code = p.Code()
+	return nil
+}
+
+// waiting returns the hosts that wait for one.
+func (r *run) waiting(name string) (list []string) {
+	for i := range r.Lab.Hosts {
+		if h := &r.Lab.Hosts[i]; h.Command != nil && slices.Contains(h.WaitFor, name) {
+			list = append(list, h.Name)
+		}
+	}
+	return list
+}
+
+// start starts the program of a host, under a gorxe run with a daemon of its own.
+func (r *run) start(e *End) (*program.Program, error) {
+	h := e.Host
+	socket := filepath.Join(r.dir, strconv.Itoa(r.rank(h))+".sock") // a name may be too long
+	flags := []string{"--socket", socket}
+	for _, p := range h.Ports {
+		flags = append(flags, "--device", p.Device+"="+p.Interface)
+		for _, rule := range linkRules(r.Lab, h, p) {
+			flags = append(flags, "--link", rule)
+		}
+	}
+	flags = append(flags, r.Flags...)
+	if r.Capture != "" {
+		e.Capture, e.Saved = filepath.Join(r.Capture, h.Name+".pcapng"), filepath.Join(r.Capture, h.Name+".json")
+		flags = append(flags, "--pcap", e.Capture, "--save-to", e.Saved)
+		if r.CaptureMax != 0 {
+			if err := os.WriteFile(e.Capture, nil, 0o600); err != nil {
+				return nil, err
+			}
+			flags = append(flags, "--pcap-max", strconv.FormatUint(r.CaptureMax, 10))
+		}
+	}
+	c := program.Config{
+		Title: "the program of " + h.Name, Flags: flags, Env: r.environment(h),
+		Start: func(cmd *exec.Cmd) error { return r.network.Start(h.Name, cmd) },
+		Ready: program.Ready{
+			Timeout: r.Timeout, When: h.ReadyWhen, CM: r.CM, Sockets: []string{socket},
+			Otherwise: strings.Join(r.waiting(h.Name), ", ") + " waited for it",
+		},
+	}
+	for _, word := range h.Command {
+		c.Program = append(c.Program, r.Lab.FillIn(word))
+	}
+	if r.Labels {
+		c.Label = h.Name
+	}
+	return program.Start(c)
+}
+
+// environment tells a program where it is, and who else is there.
+func (r *run) environment(h *labfile.Host) (env []string) {
+	var all []string
+	for i := range r.Lab.Hosts {
+		all = append(all, r.Lab.Hosts[i].Name)
+	}
+	env = []string{"GORXE_HOST=" + h.Name, "GORXE_HOSTS=" + strings.Join(all, ","), "GORXE_RANK=" + strconv.Itoa(r.rank(h))}
+	for _, v := range h.Env {
+		env = append(env, r.Lab.FillIn(v))
+	}
+	return env
+}
+
+// rank returns the place of a host in the file, from 0.
+func (r *run) rank(h *labfile.Host) int {
+	return slices.IndexFunc(r.Lab.Hosts, func(o labfile.Host) bool { return o.Name == h.Name })
+}
+
+// linkRules returns the fault rules that are the model of the link at a port. A link between two
+// hosts has its model at the first of them.
+func linkRules(lab *labfile.Lab, h *labfile.Host, p labfile.Port) (rules []string) {
+	l := &lab.Links[p.Link]
+	if l.Shape == "" || l.Ends[1].Node == h.Name && l.Ends[0].Interface != "" {
+		return nil
+	}
+	for _, way := range []string{"out", "in"} {
+		rules = append(rules, fmt.Sprintf("packet shape,%s,direction=%s,scope=device,device=%s,name=%s-%s-%s", l.Shape, way, p.Device, h.Name, p.Interface, way))
+	}
+	return rules
+}
