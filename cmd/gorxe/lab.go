@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/cmd/internal/hosts"
 	"github.com/gorxe/gorxe/cmd/internal/lab"
@@ -78,6 +81,10 @@ func (c labCmd) Run(ctx context.Context, std streams) error {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: errors.New("a lab within gorxe run would have no devices: start it outside")}
 	}
 	if !c.Inside {
+		if err := lab.Adopt(); err != nil {
+			return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
+		}
+		defer lab.ClearUp() // if the process inside was killed
 		code, err := hosts.Enter("a lab", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
 		if err == nil && code != 0 {
 			err = errSaid
@@ -110,6 +117,10 @@ func (c *labCmd) read() (*labfile.Lab, error) {
 
 // run runs the lab in the namespaces of this process.
 func (c *labCmd) run(ctx context.Context, l *labfile.Lab, std streams) (err error) {
+	// The end of the process outside may send more than one signal. None may end this one before
+	// the programs have ended.
+	held := make(chan os.Signal, 1)
+	signal.Notify(held, unix.SIGTERM, unix.SIGINT)
 	started := time.Now()
 	config := lab.Config{Lab: l, Timeout: c.Timeout, Labels: c.Labels, CM: listeners, CaptureMax: c.captureMax()}
 	if c.LogLevel != "" {

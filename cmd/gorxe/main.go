@@ -49,6 +49,7 @@ type cli struct {
 	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine or container allows, and what to do about the rest."`
 	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Check, show and replay captures of RDMA traffic, of any device."`
+	Rsh     rshCmd     `cmd:"" help:"Run a command on another host of a lab."`
 	Version versionCmd `cmd:"" help:"Print the version, as gorxe --version and gorxe -V."`
 
 	Help       helpCmd            `cmd:"" help:"Show the help of a command, or a topic: devices, doorbells, faults, chaos, CI, containers, verdict and more."`

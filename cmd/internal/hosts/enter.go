@@ -44,6 +44,9 @@ func Enter(what string, args []string) (int, error) {
 	case err == nil:
 		return 0, nil
 	case errors.As(err, &exit):
+		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			return 128 + int(ws.Signal()), nil
+		}
 		return exit.ExitCode(), nil
 	}
 	mounts, _ := os.ReadFile("/proc/self/mountinfo") // without it, nothing is known

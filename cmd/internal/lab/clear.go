@@ -18,17 +18,17 @@ const (
 	leftLook  = 20 * time.Millisecond
 )
 
-// adopt makes this process the parent of processes whose own parent has ended, so that clearUp
+// Adopt makes this process the parent of processes whose own parent has ended, so that ClearUp
 // finds them.
-func adopt() error {
+func Adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl: %w", err)
 	}
 	return nil
 }
 
-// clearUp waits until the daemons have ended, and kills what is left of the programs.
-func clearUp() {
+// ClearUp waits until the daemons have ended, and kills what is left of the programs.
+func ClearUp() {
 	if left(leftGrace, false) {
 		left(killGrace, true)
 	}

@@ -12,7 +12,9 @@ func Captures(lab *labfile.Lab, ends []End) []string {
 	paths := make([]string, len(lab.Hosts))
 	for _, e := range ends {
 		i := slices.IndexFunc(lab.Hosts, func(h labfile.Host) bool { return h.Name == e.Host.Name })
-		paths[i] = e.Capture
+		if e.Capture != "" {
+			paths[i] = e.Capture
+		}
 	}
 	return paths
 }
@@ -22,7 +24,7 @@ func Verdicts(lab *labfile.Lab, ends []End) []verdict.Host {
 	list := make([]verdict.Host, 0, len(ends))
 	for _, e := range ends {
 		h := verdict.Host{
-			Name: e.Host.Name, Address: e.Host.Ports[0].Address.Addr().String(), Command: e.Host.Command,
+			Name: e.Host.Name, Address: e.Host.Ports[0].Address.Addr().String(), Command: e.Command,
 			Exit: e.Code, Stopped: e.Stopped,
 		}
 		if e.Saved != "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,16 +37,19 @@ type Config struct {
 // End is how the program of a host ended.
 type End struct {
 	Host    *labfile.Host
+	Command []string
 	Code    int    // as a shell shows it
 	Stopped bool   // by the lab
+	Asked   bool   // it is a command of gorxe rsh: the exit code was for another program
 	Capture string // the file of its packets; empty: there is none
 	Saved   string // the file of what gorxe run knows of it; empty: there is none
+	files   []*os.File
 }
 
 // Code returns the worst exit code of programs that ended by themselves.
 func Code(ends []End) (code int) {
 	for _, e := range ends {
-		if !e.Stopped {
+		if !e.Stopped && !e.Asked {
 			code = max(code, e.Code)
 		}
 	}
@@ -81,6 +85,12 @@ func Assign(lab *labfile.Lab, command, on []string) error {
 	if !lasting {
 		return errors.New("no host has a program that the lab could wait for: give one after --, or cmd in the file")
 	}
+	for i := range lab.Hosts {
+		if h := &lab.Hosts[i]; h.Command == nil {
+			// so that it has its devices
+			h.Command, h.Background = []string{"sleep", "infinity"}, true
+		}
+	}
 	return nil
 }
 
@@ -93,12 +103,21 @@ type run struct {
 	fail    context.CancelCauseFunc
 	// lasting are the programs that are not in the background.
 	lasting sync.WaitGroup
+
+	listener *net.UnixListener // of gorxe rsh
+	socket   string
+	asked    sync.WaitGroup // commands of gorxe rsh
+	mu       sync.Mutex     // below
+	more     []End          // of these commands
+	started  int            // programs
+	// running are the hosts whose program runs, and so their daemon.
+	running map[string]bool
 }
 
 // Run runs the programs, and returns when all have ended. The ends are in the order of the lab, of
 // the hosts that have programs. If a program fails, Run ends the others.
 func Run(ctx context.Context, c Config) (ends []End, err error) {
-	r := &run{Config: c, ready: make(map[string]chan struct{})}
+	r := &run{Config: c, ready: make(map[string]chan struct{}), running: make(map[string]bool)}
 	if r.dir, err = os.MkdirTemp("", "gorxe-lab-"); err != nil {
 		return nil, err
 	}
@@ -110,14 +129,18 @@ func Run(ctx context.Context, c Config) (ends []End, err error) {
 	if err := os.Chmod(r.dir, 0o711); err != nil { // programs of other users read the names
 		return nil, err
 	}
-	if err := adopt(); err != nil {
+	if err := Adopt(); err != nil {
 		return nil, err
 	}
 	if r.network, err = hosts.New(c.Lab, known); err != nil {
 		return nil, err
 	}
-	defer clearUp()
+	defer ClearUp()
 	defer r.network.Close()
+	if err := r.listen(); err != nil {
+		return nil, err
+	}
+	defer r.listener.Close()
 	return r.programs(ctx)
 }
 
@@ -133,7 +156,7 @@ func (r *run) programs(ctx context.Context) ([]End, error) {
 		h := &r.Lab.Hosts[i]
 		r.ready[h.Name] = make(chan struct{})
 		if h.Command != nil {
-			ends = append(ends, End{Host: h, Code: program.Failed})
+			ends = append(ends, End{Host: h, Command: h.Command, Code: program.Failed})
 		}
 	}
 	errs := make([]error, len(ends))
@@ -154,18 +177,26 @@ func (r *run) programs(ctx context.Context) ([]End, error) {
 			}
 		})
 	}
+	all.Go(func() { r.serve(ctx) })
 	r.lasting.Wait()
 	end()
+	r.listener.Close()
+	fail(errEnded)
 	all.Wait()
+	r.asked.Wait()
+	ends = append(ends, r.more...)
 	err := errors.Join(errs...)
-	if err == nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), errFailed) {
-		err = context.Cause(ctx) // of a signal
+	if cause := context.Cause(ctx); err == nil && cause != errEnded && cause != errFailed {
+		err = cause // a signal
 	}
 	return ends, err
 }
 
-// errFailed ends the programs of a lab of which one has failed.
-var errFailed = errors.New("a program failed")
+// What ends the programs of a lab.
+var (
+	errFailed = errors.New("a program failed")
+	errEnded  = errors.New("all programs have ended that are not in the background")
+)
 
 // play runs the program of one host. An error says why it was not started, or not ready in time.
 func (r *run) play(ctx context.Context, e *End) error {
@@ -182,6 +213,8 @@ func (r *run) play(ctx context.Context, e *End) error {
 	if err != nil {
 		return err
 	}
+	r.runs(h.Name, true)
+	defer r.runs(h.Name, false)
 	defer p.Stop()
 	if waiting := r.waiting(h.Name); len(waiting) > 0 {
 		if err := p.UntilReady(ctx); ctx.Err() == nil && err != nil {
@@ -199,6 +232,13 @@ func (r *run) play(ctx context.Context, e *End) error {
 	}
 	e.Code = p.Code()
 	return nil
+}
+
+// runs notes whether the program of a host runs.
+func (r *run) runs(name string, does bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running[name] = does
 }
 
 // waiting returns the hosts that wait for one.
@@ -223,31 +263,54 @@ func (r *run) start(e *End) (*program.Program, error) {
 		}
 	}
 	flags = append(flags, r.Flags...)
-	if r.Capture != "" {
-		e.Capture, e.Saved = filepath.Join(r.Capture, h.Name+".pcapng"), filepath.Join(r.Capture, h.Name+".json")
-		flags = append(flags, "--pcap", e.Capture, "--save-to", e.Saved)
-		if r.CaptureMax != 0 {
-			if err := os.WriteFile(e.Capture, nil, 0o600); err != nil {
-				return nil, err
-			}
-			flags = append(flags, "--pcap-max", strconv.FormatUint(r.CaptureMax, 10))
-		}
+	more, err := r.captures(e)
+	if err != nil {
+		return nil, err
 	}
+	flags = append(flags, more...)
 	c := program.Config{
 		Title: "the program of " + h.Name, Flags: flags, Env: r.environment(h),
-		Start: func(cmd *exec.Cmd) error { return r.network.Start(h.Name, cmd) },
-		Ready: program.Ready{
+		Start: func(cmd *exec.Cmd) error { return r.network.Start(h.Name, cmd) }, Files: e.files,
+	}
+	if e.files == nil {
+		c.Ready = program.Ready{
 			Timeout: r.Timeout, When: h.ReadyWhen, CM: r.CM, Sockets: []string{socket},
 			Otherwise: strings.Join(r.waiting(h.Name), ", ") + " waited for it",
-		},
+		}
 	}
-	for _, word := range h.Command {
+	for _, word := range e.Command {
 		c.Program = append(c.Program, r.Lab.FillIn(word))
 	}
-	if r.Labels {
+	if r.Labels && e.files == nil {
 		c.Label = h.Name
 	}
 	return program.Start(c)
+}
+
+// captures returns the flags for what the end leaves for the verdict. The first program of a host
+// starts the daemon, and chooses the capture, to which a command of gorxe rsh adds. A command that
+// comes after that program is not captured.
+func (r *run) captures(e *End) (flags []string, err error) {
+	if r.Capture == "" {
+		return nil, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.started++
+	e.Saved = filepath.Join(r.Capture, strconv.Itoa(r.started)+".json")
+	flags = []string{"--save-to", e.Saved}
+	if e.files != nil && !r.running[e.Host.Name] {
+		return flags, nil
+	}
+	e.Capture = filepath.Join(r.Capture, strconv.Itoa(r.rank(e.Host))+".pcapng")
+	flags = append(flags, "--pcap", e.Capture)
+	if r.CaptureMax == 0 {
+		return flags, nil
+	}
+	if e.files == nil {
+		err = os.WriteFile(e.Capture, nil, 0o600)
+	}
+	return append(flags, "--pcap-max", strconv.FormatUint(r.CaptureMax, 10)), err
 }
 
 // environment tells a program where it is, and who else is there.
@@ -256,7 +319,7 @@ func (r *run) environment(h *labfile.Host) (env []string) {
 	for i := range r.Lab.Hosts {
 		all = append(all, r.Lab.Hosts[i].Name)
 	}
-	env = []string{"GORXE_HOST=" + h.Name, "GORXE_HOSTS=" + strings.Join(all, ","), "GORXE_RANK=" + strconv.Itoa(r.rank(h))}
+	env = []string{"GORXE_HOST=" + h.Name, "GORXE_HOSTS=" + strings.Join(all, ","), "GORXE_RANK=" + strconv.Itoa(r.rank(h)), EnvSocket + "=" + r.socket}
 	for _, v := range h.Env {
 		env = append(env, r.Lab.FillIn(v))
 	}

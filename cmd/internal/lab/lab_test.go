@@ -45,8 +45,8 @@ func TestAssign(t *testing.T) {
 		want, says  string
 	}{
 		{[]string{"x"}, nil, "server=sh c1=x c2=x", ""},
-		{[]string{"x"}, []string{"c2"}, "server=sh c2=x", ""},
-		{[]string{"x"}, []string{"server", "c1"}, "server=x c1=x", ""},
+		{[]string{"x"}, []string{"c2"}, "server=sh c1=sleep c2=x", ""},
+		{[]string{"x"}, []string{"server", "c1"}, "server=x c1=x c2=sleep", ""},
 		{[]string{"x"}, []string{"c3"}, "", "--on c3: the lab has no such host"},
 		{nil, nil, "", "no host has a program that the lab could wait for: give one after --, or cmd in the file"},
 	} {
@@ -76,7 +76,7 @@ func TestAssign(t *testing.T) {
 
 // TestCode: the worst exit code counts, of the programs that the lab has not ended.
 func TestCode(t *testing.T) {
-	if got := Code([]End{{Code: 3}, {Code: 7}, {Code: 143, Stopped: true}, {}}); got != 7 {
+	if got := Code([]End{{Code: 3}, {Code: 7}, {Code: 143, Stopped: true}, {Code: 9, Asked: true}, {}}); got != 7 {
 		t.Error(got)
 	}
 }

@@ -19,7 +19,10 @@ type Config struct {
 	Program []string
 	Env     []string // beside that of this process, as NAME=VALUE
 	Label   string   // before each line of output; empty: none
-	Ready   Ready
+	// Files are the program's standard input, output and errors; nil: those of this process, and no
+	// input.
+	Files []*os.File
+	Ready Ready
 	// Start starts the command; nil: it is started as any other.
 	Start func(*exec.Cmd) error
 }
@@ -75,6 +78,9 @@ func Start(c Config) (*Program, error) {
 // this process's files, which may be a terminal.
 func (p *Program) output() (output, error) {
 	p.cmd.Stdout, p.cmd.Stderr = os.Stdout, os.Stderr
+	if f := p.config.Files; f != nil {
+		p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = f[0], f[1], f[2]
+	}
 	if p.config.Label == "" && p.lines == nil {
 		return nil, nil
 	}

@@ -123,7 +123,9 @@ func (h *Host) addTo(all *proto.Report) {
 	all.Session.CMIDsLeftOut += rep.Session.CMIDsLeftOut
 	for _, d := range rep.Devices {
 		d.Name = before + d.Name
-		all.Devices = append(all.Devices, d)
+		if !slices.ContainsFunc(all.Devices, func(o proto.DeviceStatus) bool { return o.Name == d.Name }) {
+			all.Devices = append(all.Devices, d)
+		}
 	}
 	all.CaptureLeftOut += rep.CaptureLeftOut
 }
@@ -153,7 +155,7 @@ func (r *Run) subject() string {
 	switch h := r.failing(); {
 	case len(r.Hosts) == 0:
 		return "the program"
-	case h != nil:
+	case h != nil && r.Exit != 0:
 		return "the program of " + h.Name
 	}
 	return "the lab"

@@ -37,12 +37,13 @@ func TestLab(t *testing.T) {
 	if err := os.WriteFile(file, []byte(threeHosts), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	const client = `ibv_rc_pingpong -g 1 -n 20 server; echo "$(uname -n) $GORXE_RANK of $GORXE_HOSTS"; sleep 1000 & echo $! >$0; exit 7`
-	p := start(t, j.host, []string{"TMPDIR=" + dir}, gorxe, "lab", "--verdict", j.dir, "--pcap", capture, file, "--", "sh", "-c", client, left)
+	const client = `ibv_rc_pingpong -g 1 -n 20 server; echo "$(uname -n) $GORXE_RANK of $GORXE_HOSTS"; sleep 1000 & echo $! >$0
+echo in | $1 rsh idle 'read x; ls /sys/class/infiniband; echo "$x $(uname -n)"; exit 3'; echo "rsh: $?"; $1 rsh none true; exit 7`
+	p := start(t, j.host, []string{"TMPDIR=" + dir}, gorxe, "lab", "--verdict", j.dir, "--pcap", capture, file, "--", "sh", "-c", client, left, gorxe)
 	if code := p.wait(); code != 7 {
 		t.Errorf("exit code %d\n%s", code, p.out.String())
 	}
-	for _, says := range []string{"server: 20 iters in ", "client: 20 iters in ", "client: client 1 of server,client,idle\n"} {
+	for _, says := range []string{"server: 20 iters in ", "client: 20 iters in ", "client: client 1 of server,client,idle\n", "client: rxe0\n", "client: in idle\n", "client: rsh: 3\n", "none: the lab has no such host"} {
 		if !strings.Contains(p.out.String(), says) {
 			t.Errorf("%q is missing in:\n%s", says, p.out.String())
 		}
