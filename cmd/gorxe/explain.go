@@ -186,7 +186,7 @@ func errorLine(r *explain.Record, when bool) string {
 		b.WriteString(r.Time.Format(time.TimeOnly) + " ")
 	}
 	if r.PID != 0 {
-		fmt.Fprintf(&b, "%s[%d]: ", printable(r.Program), r.PID)
+		b.WriteString(explain.Who(r.Role, printable(r.Program), r.PID) + ": ")
 	}
 	b.WriteString(r.String())
 	if r.Count > 1 {

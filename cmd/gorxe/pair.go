@@ -57,16 +57,9 @@ Examples:
 
 // Run runs the pair.
 func (c pairCmd) Run(ctx context.Context, std streams) error {
-	at := slices.Index(c.Programs, "--")
-	if at == 0 { // gorxe pair [flags] -- SERVER -- CLIENT
-		c.Programs = c.Programs[1:]
-		at = slices.Index(c.Programs, "--")
-	}
-	if at > 0 && strings.HasPrefix(c.Programs[0], "-") {
-		return usageError{fmt.Errorf("unknown flag %s", c.Programs[0])}
-	}
-	if at <= 0 || at == len(c.Programs)-1 {
-		return usageError{errors.New("pair needs two commands with -- between them: gorxe pair SERVER... -- CLIENT... (see --help)")}
+	at, err := c.split()
+	if err != nil {
+		return err
 	}
 	if _, err := c.specs(); err != nil {
 		return err
@@ -99,12 +92,39 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	}
 	outcome, err := pair.Run(ctx, pair.Config{
 		Server: programs[:at], Client: programs[at+1:], Flags: flags, EndFlags: c.endFlags,
-		Sockets: c.sockets(), Timeout: c.Timeout, ReadyWhen: c.ReadyWhen.Regexp, CM: listeners, StopServer: c.StopServer, Hosts: c.Hosts, Alone: c.Private, Labels: c.Labels,
+		Sockets: c.sockets(), Timeout: c.Timeout, ReadyWhen: c.ReadyWhen.Regexp, CM: listeners, StopServer: c.StopServer, Stopping: stopping, Hosts: c.Hosts, Alone: c.Private, Labels: c.Labels,
 	})
 	if err == nil && outcome.Code() != 0 {
 		err = errSaid // by the programs
 	}
 	return exitCode(outcome.Code(), err)
+}
+
+// split returns where the words of the client follow in Programs.
+func (c *pairCmd) split() (at int, err error) {
+	taken := taken(c.deviceFlags.taking(), c.verdictFlags.taking(), c.trialFlags.taking())
+	if err := misplaced("pair", c.Programs, taken); err != nil {
+		return 0, err
+	}
+	if err := unquoted(c.Fault, c.Programs); err != nil {
+		return 0, err
+	}
+	at = slices.Index(c.Programs, "--")
+	if at == 0 { // gorxe pair [flags] -- SERVER -- CLIENT
+		c.Programs = c.Programs[1:]
+		at = slices.Index(c.Programs, "--")
+	}
+	if at <= 0 || at == len(c.Programs)-1 {
+		says := "pair needs two commands with -- between them: gorxe pair SERVER... -- CLIENT... (see --help)"
+		if taken != "" {
+			says += "; " + taken
+		}
+		return 0, usageError{errors.New(says)}
+	}
+	if client := c.Programs[at+1]; strings.HasPrefix(client, "-") {
+		return 0, usageError{fmt.Errorf("the client's command begins with %s: flags of gorxe go directly after gorxe pair", client)}
+	}
+	return at, nil
 }
 
 // place returns the flags of gorxe run for both ends, and the programs. With --private the ends
@@ -141,7 +161,7 @@ func (c *pairCmd) asOneRun(std streams) error {
 	if !c.Labels {
 		program = append(program, "--no-labels")
 	}
-	return runCmd{deviceFlags: c.deviceFlags, privateFlag: c.privateFlag, verdictFlags: c.verdictFlags, trialFlags: c.trialFlags, Program: append(program, c.Programs...)}.Run(std)
+	return runCmd{deviceFlags: c.deviceFlags, privateFlag: c.privateFlag, verdictFlags: c.verdictFlags, trialFlags: c.trialFlags, Program: append(program, c.Programs...), shown: os.Args}.Run(std)
 }
 
 // readyWhen is a regular expression on the command line.
@@ -190,13 +210,17 @@ func listeners(sockets []string) (pids []int) {
 	return pids
 }
 
-// endFlags are the flags for the gorxe run of one end: where its verdict goes.
+// endFlags are the flags for the gorxe run of one end: its role, and where its verdict goes.
 func (c *pairCmd) endFlags(end string) []string {
-	if c.dir() == "" {
-		return nil
+	flags := []string{"--role=" + end}
+	if c.dir() != "" {
+		flags = append(flags, c.flag()+"="+filepath.Join(c.dir(), end))
 	}
-	return []string{c.flag() + "=" + filepath.Join(c.dir(), end)}
+	return flags
 }
+
+// stopping tells the daemon of the run around this one that an end does not fail by itself.
+func stopping(end string) { keeper.TellRole(proto.Role{Name: end, Stopped: true}) }
 
 // exitCode joins an exit code to an error, if there is one.
 func exitCode(code int, err error) error {

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os/exec"
+	"net"
+	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gorxe/gorxe/cmd/internal/verdict"
@@ -66,7 +66,10 @@ type runCmd struct {
 	ExplainTo    string `name:"explain-to" env:"GORXE_EXPLAIN_TO" placeholder:"FILE" predictor:"file" help:"At the end, append that to this file, if there is something to say. $$GORXE_EXPLAIN_TO has the file if the flag is missing, for each run that a script or a test starts."`
 	labFlags     `embed:""`
 	FillIn       bool     `name:"fill-in" hidden:"" help:"Put the address for the word {address} of the program's arguments."`
+	Role         string   `name:"role" hidden:"" help:"What the program is in the gorxe run around this one."`
 	Program      []string `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
+
+	shown []string // what the user typed, if that is gorxe pair; else nil
 }
 
 // labFlags are those with which gorxe lab starts the program of a host.
@@ -129,9 +132,20 @@ type selection struct {
 func (f *selection) specs() ([]proto.Spec, error) {
 	specs, err := proto.ParseSpecs(f.Devices, f.Device)
 	if errors.Is(err, proto.ErrSpec) {
-		err = usageError{err}
+		err = usageError{f.meant(err)}
 	}
 	return specs, err
+}
+
+// meant says how a device is named, if a flag has only where it is.
+func (f *selection) meant(err error) error {
+	for _, text := range f.Device {
+		_, notAddress := netip.ParseAddr(text)
+		if _, notInterface := net.InterfaceByName(text); notAddress == nil || notInterface == nil {
+			return fmt.Errorf("%w: did you mean --device rxe0=%s?", err, text)
+		}
+	}
+	return err
 }
 
 // flags returns the flags that chose the devices, for another command.
@@ -169,49 +183,20 @@ func texts(specs []proto.Spec) (list []string) {
 	return list
 }
 
-// taken says which program a flag took as its file, as in gorxe run --pcap ls -l.
-func (c runCmd) taken() string {
-	for flag, value := range map[string]string{
-		"--pcap FILE": c.PCAP, "--verdict DIR": c.Verdict, "--verdict-on-failure DIR": c.VerdictOnFailure,
-	} {
-		if value != "" && !strings.ContainsAny(value, "/.") {
-			if _, err := exec.LookPath(value); err == nil {
-				name, _, _ := strings.Cut(flag, " ")
-				return fmt.Sprintf("%s took %s as its value: give it one, as in %s -- %[2]s", name, value, flag)
-			}
-		}
-	}
-	return ""
-}
-
-// misplaced returns the error of a command line whose program is missing or begins with a dash;
-// nil: it is well.
-func (c runCmd) misplaced() error {
-	taken := c.taken()
-	switch {
-	case len(c.Program) == 0 && taken != "":
-		return usageError{errors.New("no program is given: " + taken)}
-	case len(c.Program) == 0 || !strings.HasPrefix(c.Program[0], "-") || c.Program[0] == "--":
-		return nil
-	case taken != "":
-		taken = ". " + taken
-	case c.Program[0] == "-d":
-		taken = ". Did you mean --device?"
-	}
-	return usageError{fmt.Errorf("unknown flag %s: see gorxe run --help; a program of that name goes after --%s", c.Program[0], taken)}
-}
-
 // Run runs the program. It returns only if it could not start the program.
 func (c runCmd) Run(std streams) error {
 	if err := c.alone(&c.deviceFlags); err != nil {
 		return err
 	}
+	if err := misplaced("run", c.Program, taken(c.deviceFlags.taking(), c.verdictFlags.taking(), c.trialFlags.taking())); err != nil {
+		return err
+	}
+	if err := unquoted(c.Fault, c.Program); err != nil {
+		return err
+	}
 	specs, err := c.specs()
 	if err != nil {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
-	}
-	if err := c.misplaced(); err != nil {
-		return err
 	}
 	program := c.Program
 	if len(program) > 0 && program[0] == "--" { // the parser passes it through with the program
@@ -237,9 +222,12 @@ func (c runCmd) Run(std streams) error {
 	if err := enoughSpace(); err != nil {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 	}
-	ran := &verdict.Run{Command: program, Chaos: uint64(seed), Started: time.Now()}
+	ran := &verdict.Run{Command: program, Role: c.Role, Pair: c.shown != nil, Chaos: uint64(seed), Started: time.Now()}
+	if c.shown != nil {
+		ran.Command = c.shown
+	}
 	outcome, err := keeper.Run(keeper.Config{
-		Program: program, Socket: c.Socket, Private: c.Private, FillIn: c.FillIn,
+		Program: program, Socket: c.Socket, Private: c.Private, FillIn: c.FillIn, Role: c.Role, Shown: c.shown,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
 		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "", CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
 	})
@@ -255,8 +243,10 @@ func (c runCmd) Run(std streams) error {
 		}
 	}
 	if how := outcome.Failed(); how != "" {
-		if hint := c.unexplained(outcome.Errors, outcome.Faults); hint != "" {
-			fmt.Fprintf(std.err, "gorxe: %s\n", hint)
+		for _, hint := range []string{late(program), absent(program, outcome.Devices), c.unexplained(outcome.Errors, outcome.Faults)} {
+			if hint != "" {
+				fmt.Fprintf(std.err, "gorxe: %s\n", hint)
+			}
 		}
 		if seed != 0 {
 			fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -37,6 +38,7 @@ type Record struct {
 	Kind    Kind      `json:"kind"`
 	PID     int       `json:"pid,omitempty"`
 	Program string    `json:"program,omitempty"`
+	Role    string    `json:"role,omitempty"` // of the program, in gorxe pair
 	Device  string    `json:"device,omitempty"`
 	Fault   Side      `json:"fault"`
 
@@ -69,6 +71,15 @@ func (r *Record) String() string {
 		return r.What + "."
 	}
 	return r.What + "; " + r.Fix + "."
+}
+
+// Who names a process. Its role in gorxe pair comes first, because that is what a user has called
+// the program.
+func Who(role, program string, pid int) string {
+	if role == "" {
+		return fmt.Sprintf("%s[%d]", program, pid)
+	}
+	return fmt.Sprintf("%s (%s, pid %d)", role, program, pid)
 }
 
 // Lost reports whether the record may follow from packets that did not arrive, or from messages

@@ -23,7 +23,7 @@ func TestWheel(t *testing.T) {
 	if code != 1 || !strings.Contains(text, "1 failed, 5 passed") {
 		t.Errorf("exit code %d\n%s", code, text)
 	}
-	for _, want := range []string{"AssertionError: on purpose", "- gorxe -", "0 violations", "The packets are in /tmp/"} {
+	for _, want := range []string{": /venv/bin/gorxe, from PATH", "AssertionError: on purpose", "- gorxe -", "0 violations", "The packets are in /tmp/"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report of the failure lacks %q:\n%s", want, text)
 		}
@@ -31,6 +31,10 @@ func TestWheel(t *testing.T) {
 	text, code = d.run(strings.Replace(tests, "%", "--rdma", 1))
 	if code != 1 || !strings.Contains(text, "1 failed, 4 passed, 1 skipped") {
 		t.Errorf("--rdma: exit code %d\n%s", code, text)
+	}
+	// Not activated: PATH has no gorxe.
+	if text, _ := d.run("cd /project; PYTHONDONTWRITEBYTECODE=1 /venv/bin/python -m pytest -p no:cacheprovider --collect-only 2>&1"); !strings.Contains(text, ": /venv/bin/gorxe, from the Python package") {
+		t.Errorf("the head of the report does not name the wheel's program:\n%s", text)
 	}
 	d.ok(". /venv/bin/activate; pip uninstall -y gorxe; ! command -v gorxe; ! find / -xdev -name '*gorxe*' -not -path '/wheels/*' -not -path '/tmp/*' -not -path '/run/*' | grep .")
 }

@@ -3,6 +3,7 @@
 package pair
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gorxe/gorxe/cmd/internal/hosts"
@@ -25,6 +27,8 @@ type Config struct {
 	Flags          []string // of gorxe run, for both ends
 	// of gorxe run, for the "server" or the "client"; nil: none
 	EndFlags func(end string) []string
+	// Stopping, if not nil, is called before an end is ended.
+	Stopping func(end string)
 	// where the daemon of both ends may be, if they are not on hosts of their own
 	Sockets []string
 	Timeout time.Duration // for the server to listen
@@ -73,6 +77,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		server.Stop()
 		return Outcome{server.Code(), failed}, err
 	}
+	ports := server.Ports()
 	client, err := start(l, "client", c, c.Client)
 	if err != nil {
 		server.Stop()
@@ -98,7 +103,10 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	case <-ctx.Done():
 		server.Stop()
 	}
-	return Outcome{server.Code(), client.Code()}, errors.Join(ctx.Err(), c.sameCommand(client.Code()))
+	if err := cmp.Or(ctx.Err(), c.sameCommand(client.Code())); err != nil || client.Code() == 0 {
+		return Outcome{server.Code(), client.Code()}, err
+	}
+	return Outcome{server.Code(), client.Code()}, elsewhere(client.Unreached(), ports)
 }
 
 // sameCommand says why a client may have failed that was started as the server was: it became a
@@ -188,23 +196,36 @@ func start(l launcher, name string, c Config, argv []string) (*program.Program, 
 	if c.Labels {
 		p.Label = name
 	}
+	if c.Stopping != nil {
+		p.Stopping = func() { c.Stopping(name) }
+	}
 	if name == "server" {
 		p.Ready = program.Ready{
 			Timeout: c.Timeout, When: c.ReadyWhen, CM: c.CM, Sockets: l.sockets(name),
-			Otherwise: "the client was not started", Hint: c.busyPort(),
+			Otherwise: "the client was not started", Hint: c.busyPort,
 		}
 	}
 	return program.Start(p)
 }
 
-// busyPort says what to do if another program has the server's port. Most servers listen at every
-// address.
-func (c *Config) busyPort() string {
+// busyPort says what to do if another program has the server's port, as the server has written. Most
+// servers listen at every address.
+func (c *Config) busyPort(taken bool) string {
 	switch {
-	case c.Hosts:
+	case !taken || c.Hosts:
 		return ""
 	case c.Alone:
-		return ". If its TCP port is taken: --hosts gives this pair ports of its own, and --private does not"
+		return ". Its TCP port is taken: --hosts gives this pair ports of its own, and --private does not"
 	}
-	return ". If its TCP port is taken: --hosts gives this pair ports of its own"
+	return ". Its TCP port is taken: --hosts gives this pair ports of its own"
+}
+
+// elsewhere says where the server listened, if the client has written that nobody listens where it
+// has tried.
+func elsewhere(unreached bool, ports []string) error {
+	ports = slices.DeleteFunc(ports, func(p string) bool { return p == "" })
+	if !unreached || len(ports) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the client did not reach the server, which listened on TCP port %s", strings.Join(ports, ", "))
 }

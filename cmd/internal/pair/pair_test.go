@@ -1,6 +1,7 @@
 package pair
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,11 +16,30 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// TestBusyPort: only hosts of their own have TCP ports of their own.
+// TestBusyPort: a server that says that its port is taken is told what helps, and no other one. Only
+// hosts of their own have TCP ports of their own.
 func TestBusyPort(t *testing.T) {
-	for _, c := range []Config{{}, {Alone: true}, {Hosts: true}} {
-		if got := c.busyPort(); strings.Contains(got, "--hosts gives this pair ports") == c.Hosts || strings.Contains(got, "--private does not") != c.Alone {
-			t.Errorf("%+v: %q", c, got)
+	for _, taken := range []bool{true, false} {
+		for _, c := range []Config{{}, {Alone: true}, {Hosts: true}} {
+			got := c.busyPort(taken)
+			if strings.Contains(got, "--hosts gives this pair ports") != (taken && !c.Hosts) || strings.Contains(got, "--private does not") != (taken && c.Alone) {
+				t.Errorf("%v, %+v: %q", taken, c, got)
+			}
+		}
+	}
+}
+
+// TestElsewhere: a client that reaches nobody learns where the server listened.
+func TestElsewhere(t *testing.T) {
+	for _, c := range []struct {
+		unreached bool
+		ports     []string
+		said      bool
+	}{
+		{true, []string{"", "7"}, true}, {true, []string{""}, false}, {false, []string{"7"}, false},
+	} {
+		if err := elsewhere(c.unreached, slices.Clone(c.ports)); (err != nil) != c.said || c.said && !strings.HasSuffix(err.Error(), "listened on TCP port 7") {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

@@ -23,6 +23,8 @@ type Config struct {
 	// input.
 	Files []*os.File
 	Ready Ready
+	// Stopping, if not nil, is called before the program is ended.
+	Stopping func()
 	// Start starts the command; nil: it is started as any other.
 	Start func(*exec.Cmd) error
 }
@@ -34,11 +36,13 @@ const stopGrace = 5 * time.Second // after SIGTERM, before SIGKILL
 
 // Program is a program under gorxe run.
 type Program struct {
-	config  Config
-	cmd     *exec.Cmd
-	lines   *lines
-	done    chan struct{} // closed when the program has ended
-	waitErr error         // valid then
+	config Config
+	cmd    *exec.Cmd
+	lines  *lines // that say that the program is ready; nil: it is when it listens
+	// lines of its output, which are looked for if it has a label; nil: it has none
+	taken, unmet *lines
+	done         chan struct{} // closed when the program has ended
+	waitErr      error         // valid then
 }
 
 // Start starts a program.
@@ -50,6 +54,9 @@ func Start(c Config) (*Program, error) {
 	args := append([]string{"run"}, c.Flags...)
 	args = append(append(args, "--"), c.Program...)
 	p := &Program{config: c, cmd: exec.Command(self, args...), lines: newLines(c.Ready.When), done: make(chan struct{})}
+	if c.Label != "" {
+		p.taken, p.unmet = newLines(portTaken), newLines(unmet)
+	}
 	if len(c.Env) > 0 {
 		p.cmd.Env = append(os.Environ(), c.Env...)
 	}
@@ -97,7 +104,9 @@ func (p *Program) output() (output, error) {
 			stream.label = &labeler{to: stream.to, label: p.config.Label + ": "}
 			stream.to = stream.label
 		}
-		stream.to = p.lines.beside(stream.to)
+		for _, l := range []*lines{p.taken, p.unmet, p.lines} {
+			stream.to = l.beside(stream.to)
+		}
 	}
 	return out, nil
 }
@@ -115,10 +124,22 @@ func (p *Program) Ended() bool {
 	}
 }
 
+// Ports returns where the program and those below it listen: the number of each TCP port, and "" for
+// a Unix socket.
+func (p *Program) Ports() []string {
+	return listeners(Family(p.cmd.Process.Pid), p.config.Ready.Sockets)
+}
+
+// Unreached reports whether the program has written that nobody listens where it has tried.
+func (p *Program) Unreached() bool { return p.unmet.seen() }
+
 // Stop ends the program if it runs. gorxe run passes the signal on.
 func (p *Program) Stop() {
 	if p.Ended() {
 		return
+	}
+	if p.config.Stopping != nil {
+		p.config.Stopping()
 	}
 	p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended meanwhile
 	select {

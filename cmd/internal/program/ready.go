@@ -22,9 +22,16 @@ type Ready struct {
 	Sockets []string // where its daemon may be
 	// Otherwise is what happens if the program is not ready in time: "the client was not started".
 	Otherwise string
-	// Hint is what may help if the program ended, with ". " before it; empty: nothing.
-	Hint string
+	// Hint returns what may help if the program ended, with ". " before it. The program may have
+	// written that another one has its port. It may be nil.
+	Hint func(portTaken bool) string
 }
+
+// What servers write if another program has their port, and clients if nobody listens at it.
+var (
+	portTaken = regexp.MustCompile(`(?i)address already in use|couldn't listen`)
+	unmet     = regexp.MustCompile(`(?i)connection refused|(couldn't|could not|cannot|can't|failed to|unable to) connect to`)
+)
 
 const (
 	lookInterval = 10 * time.Millisecond
@@ -42,7 +49,11 @@ func (p *Program) UntilReady(ctx context.Context) error {
 		case <-p.lines.ready():
 			return nil
 		case <-p.done:
-			return fmt.Errorf("%s ended, with exit code %d, before %s: %s%s", p.config.Title, p.Code(), r.sign(), r.Otherwise, r.Hint)
+			hint := ""
+			if r.Hint != nil {
+				hint = r.Hint(p.taken.seen())
+			}
+			return fmt.Errorf("%s ended, with exit code %d, before %s: %s%s", p.config.Title, p.Code(), r.sign(), r.Otherwise, hint)
 		case <-late:
 			return fmt.Errorf("after %v %s: %s%s", r.Timeout, r.missing(p.config.Title), r.Otherwise, r.remedy())
 		case <-ctx.Done():
@@ -57,7 +68,7 @@ func (p *Program) UntilReady(ctx context.Context) error {
 // listen by RDMA CM, and are asked if that is wanted.
 func (r *Ready) listens(root int, ask bool) bool {
 	pids := Family(root)
-	if listens(pids, r.Sockets) {
+	if len(listeners(pids, r.Sockets)) > 0 {
 		return true
 	}
 	if !ask || r.CM == nil {
@@ -113,6 +124,16 @@ func (l *lines) ready() <-chan struct{} {
 		return nil
 	}
 	return l.found
+}
+
+// seen reports whether a line has matched.
+func (l *lines) seen() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done
 }
 
 // beside returns where a program writes to, so that its output goes to out.

@@ -6,9 +6,37 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
+
+// wrote returns what is looked for, after a program has written text.
+func wrote(t *testing.T, is *regexp.Regexp, text string) *lines {
+	t.Helper()
+	l := newLines(is)
+	must.Get[int](t)(io.WriteString(l.beside(io.Discard), text))
+	return l
+}
+
+// TestWritten: what servers and clients write of ports is known.
+func TestWritten(t *testing.T) {
+	for text, want := range map[string][2]bool{
+		"Couldn't listen to port 18515\n": {true, false}, "rdma_bind_addr: Address already in use\n": {true, false},
+		"No IB devices found\n": {}, "": {}, "Failed to modify QP to RTR\n": {},
+		"Couldn't connect to 127.0.0.1:18515\n": {false, true}, "connect: Connection refused\n": {false, true},
+	} {
+		if got := [2]bool{wrote(t, portTaken, text).seen(), wrote(t, unmet, text).seen()}; got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	if (*lines)(nil).seen() {
+		t.Error("a program whose output is not known has written something")
+	}
+}
 
 func TestParseStat(t *testing.T) {
 	for _, c := range []struct {
@@ -35,7 +63,7 @@ func TestParseStat(t *testing.T) {
 // TestListens: a socket counts while it listens, and if a process below this one has it. The
 // daemon's does not.
 func TestListens(t *testing.T) {
-	mine := func() bool { return listens(Family(os.Getpid()), nil) }
+	mine := func() bool { return len(listeners(Family(os.Getpid()), nil)) > 0 }
 	if mine() {
 		t.Fatal("a process without a socket listens")
 	}
@@ -44,8 +72,9 @@ func TestListens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !mine() || !listens(Family(os.Getppid()), nil) {
-			t.Errorf("%s: the process listens, and its parent's family does", address)
+		port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		if got := listeners(Family(os.Getpid()), nil); !slices.Equal(got, []string{port}) || !slices.Contains(listeners(Family(os.Getppid()), nil), port) {
+			t.Errorf("%s: the process listens at %v, and its parent's family does", address, got)
 		}
 		l.Close()
 		if mine() {
@@ -58,7 +87,7 @@ func TestListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if !mine() || listens(Family(os.Getpid()), []string{path}) {
+	if !mine() || len(listeners(Family(os.Getpid()), []string{path})) > 0 {
 		t.Error("the process listens on a Unix socket, which is not the daemon's, and then is")
 	}
 }

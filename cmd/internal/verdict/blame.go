@@ -68,10 +68,12 @@ func (r *Run) blame(c *report.Capture) (list []string) {
 		list = append(list, "No one: "+r.subject()+" ended well, and the device saw no error.")
 	case r.Missed && r.Exit == 0 && r.Signal == "":
 		list = append(list, "No one: "+r.subject()+" ended well. A fault rule found nothing to hit: see the table below.")
+	case r.Signal == "SIGTERM" && r.Role != "":
+		list = append(list, "gorxe pair ends an end so when the other one has failed, or by --stop-server: see the verdict of the other end. Here, the device refused no verb, and no work request failed.")
 	case r.Signal != "":
 		list = append(list, "Who sent "+r.Signal+" to "+r.subject()+" is not known. The device refused no verb, and no work request failed.")
 	default:
-		list = append(list, "**T"+r.subject()[1:]+"**, outside of RDMA: the device refused no verb and no work request failed. See the program's own output.")
+		list = append(list, "**"+start(r.subject())+"**, outside of RDMA: the device refused no verb and no work request failed. See the program's own output.")
 	}
 	return list
 }
@@ -82,17 +84,26 @@ func (r *Run) blameSides(c *report.Capture) (list []event) {
 		side explain.Side
 		says string
 	}{
-		{explain.Program, "**The program** `%s`: %s"},
-		{explain.Limit, "**A limit of the machine or of the daemon**, which `%s` met: %s"},
-		{explain.Peer, "**The peer** of `%s`: %s"},
-		{explain.Network, "**The network**, for `%s`: %s"},
-		{explain.Unreachable, "**The peer or the network**, for `%s`: %s"},
+		{explain.Program, "%s: %s"},
+		{explain.Limit, "**A limit of the machine or of the daemon**, which %s met: %s"},
+		{explain.Peer, "**The peer** of %s: %s"},
+		{explain.Network, "**The network**, for %s: %s"},
+		{explain.Unreachable, "**The peer or the network**, for %s: %s"},
 	} {
 		x, n := first(r.records(), side.side)
 		if x == nil || side.side == explain.Peer && r.hasBlamed(x) {
 			continue
 		}
-		s := fmt.Sprintf(side.says, code(cmp.Or(x.Program, "a process")), cell(x.String()))
+		name := "`" + code(cmp.Or(x.Program, "a process")) + "`"
+		switch {
+		case x.Role != "" && side.side == explain.Program:
+			name = fmt.Sprintf("**The %s** (`%s`, pid %d)", plain(x.Role), code(x.Program), x.PID)
+		case x.Role != "":
+			name = whose(x)
+		case side.side == explain.Program:
+			name = "**The program** " + name
+		}
+		s := fmt.Sprintf(side.says, name, cell(x.String()))
 		if n > 1 {
 			s += fmt.Sprintf(" This is the first of %d errors of this kind.", n)
 		}

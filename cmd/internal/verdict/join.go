@@ -150,12 +150,9 @@ func (r *Run) failing() *Host {
 	return &r.Hosts[i]
 }
 
-// subject is whose end the verdict is about.
-func (r *Run) subject() string {
-	switch h := r.failing(); {
-	case len(r.Hosts) == 0:
-		return "the program"
-	case h != nil && r.Exit != 0:
+// ofLab is the subject of a lab.
+func (r *Run) ofLab() string {
+	if h := r.failing(); h != nil && r.Exit != 0 {
 		return "the program of " + h.Name
 	}
 	return "the lab"

@@ -196,14 +196,7 @@ func (d *Device) end(e *event) {
 }
 
 // getEvent answers GET_EVENT. An event that could not be handed over stays in the queue.
-func (k *call) getEvent() error {
-	if err := k.room(uapi.UcmaEventMin); err != nil {
-		return err
-	}
-	req, err := request[uapi.UcmaGetEventReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) getEvent(req *uapi.UcmaGetEventReq) error {
 	f, d := k.f, k.dev
 	f.reading.Lock()
 	defer f.reading.Unlock()
@@ -216,7 +209,8 @@ func (k *call) getEvent() error {
 	f.Add(-1)
 	d.mu.Unlock()
 	f.Sync() // before the answer: after it, poll says what is left
-	if err = respond(k, req.Response, &e.resp); err == nil {
+	err := respond(k, req.Response, &e.resp)
+	if err == nil {
 		err = k.Deliver(k.size)
 	}
 	if err != nil {
@@ -246,11 +240,7 @@ const (
 )
 
 // writeCMEvent answers WRITE_CM_EVENT, with which librdmacm queues events of its own.
-func (k *call) writeCMEvent() error {
-	req, err := request[uapi.UcmaWriteCMEventReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) writeCMEvent(req *uapi.UcmaWriteCMEventReq) error {
 	if req.Event != eventUser && req.Event != eventInternal {
 		return malformed("event", "is none of librdmacm's own")
 	}

@@ -34,6 +34,8 @@ type Config struct {
 	Chaos     uint64          // its seed for this program; 0: none
 	Label     string          // of this program, for status and fault rules
 	FillIn    bool            // the address for AddressWord in Program
+	Role      string          // of this program in a run around this one, for reports
+	Shown     []string        // the command line that the status shows; nil: Program
 	// Before, if not nil, is called before anything is started. This process may execute itself
 	// before that, so what its caller did earlier may be done twice.
 	Before func() error
@@ -47,6 +49,8 @@ type Outcome struct {
 	FaultsErr error
 	// Errors is how many errors of the program the daemon recorded; 0 if processes of it still run.
 	Errors uint64
+	// Devices has the names of the program's devices.
+	Devices []string
 	// Report is what is known of the session, if Config.Report asks for it. ReportErr is why it is
 	// not known.
 	Report    *proto.Report
@@ -116,6 +120,9 @@ func Run(cfg Config) (Outcome, error) {
 		if len(cfg.Devices) > 0 || cfg.Private || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.ECN != "" {
 			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --private, --device, --devices, --speed, --ecn, --socket and --pcap have no effect")
 		}
+		if cfg.Role != "" {
+			TellRole(proto.Role{Name: cfg.Role})
+		}
 		err := execProgram(file, cfg.arguments(argv), os.Environ())
 		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}
 	}
@@ -141,7 +148,7 @@ func Run(cfg Config) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 	}
-	outcome := Outcome{status: status, Errors: f.errors}
+	outcome := Outcome{status: status, Errors: f.errors, Devices: f.devices}
 	if f.faults != nil {
 		outcome.Faults, outcome.FaultsErr = f.faults.List()
 		f.faults.Close()
@@ -183,6 +190,7 @@ type front struct {
 	told    int            // notices sent to the keeper
 	errors  uint64         // of the program, as the keeper said
 	heard   int            // notices that the keeper has handled
+	devices []string       // their names
 }
 
 // start connects to a daemon and starts the keeper.
@@ -198,7 +206,11 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 		// A daemon started here must not inherit the program's descriptors.
 		setCloseOnExec(passed, true)
 		defer setCloseOnExec(passed, false)
-		if client, hello, err = attach(cfg, argv); err == nil && len(cfg.Faults) > 0 {
+		shown := cfg.Shown
+		if shown == nil {
+			shown = argv
+		}
+		if client, hello, err = attach(cfg, shown); err == nil && len(cfg.Faults) > 0 {
 			err = f.setFaults(client, hello, cfg.Faults)
 		}
 		if err == nil && cfg.Report {
@@ -210,6 +222,9 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 		return err
 	}
 	defer client.Close()
+	for _, d := range hello.Devices {
+		f.devices = append(f.devices, d.Name)
+	}
 	// The keeper must not miss signals to the group while it starts.
 	if f.in, err = newInbox(); err != nil {
 		return err

@@ -122,7 +122,7 @@ func TestPairVerdict(t *testing.T) {
 	}
 	onDevice := []string{"--socket", j.socket, "--device", "rxe0=eth0", "--verdict", j.dir}
 	pair(onDevice, j.addr).ok()
-	j.has(t, "# Verdict: the program ended well\n", " packets in 2 flows.", " obeyed it, in ")
+	j.has(t, "# Verdict: the pair ended well\n", "\n`"+gorxe+" pair --socket ", " packets in 2 flows.", " obeyed it, in ")
 
 	j.dir += "-hosts"
 	failing := slices.Concat([]string{gorxe, "pair", "--hosts", "--verdict-on-failure", j.dir}, server,
@@ -134,5 +134,5 @@ func TestPairVerdict(t *testing.T) {
 		t.Errorf("the server ended well, and has a verdict: %v", err)
 	}
 	j.dir = filepath.Join(j.dir, "client")
-	j.has(t, "# Verdict: the program failed with exit status 7\n", " obeyed it, in ")
+	j.has(t, "# Verdict: the client failed with exit status 7\n", " obeyed it, in ")
 }
