@@ -16,8 +16,7 @@ for peer in $(echo "$GORXE_HOSTS" | tr , ' '); do
         tries=0
         until ibv_rc_pingpong -e -d rxe$(((n + GORXE_RANK) % rails)) -g 1 -n 10 -p $((18000 + GORXE_RANK)) "$peer" >/dev/null 2>&1; do
             tries=$((tries + 1)) # the peer may not listen yet
-            [ $tries -lt 60 ] || exit 1
-            sleep 1
+            [ $tries -lt 1000 ] || exit 1
         done
     fi
     n=$((n + 1))
