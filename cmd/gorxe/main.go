@@ -149,13 +149,25 @@ func clearer(err error) error {
 		text += longerFlag(node, flag)
 	case strings.HasPrefix(text, `expected "<`):
 		text += takenBy(wrong.Context)
-	case strings.HasPrefix(text, "unexpected argument ") && !strings.Contains(err.Error(), "did you mean"):
-		text += commands(node)
-		if word := strings.TrimPrefix(text, "unexpected argument "); node == nil && isProgram(word) {
-			text += ", did you mean gorxe run " + word + "?"
-		}
+	case strings.HasPrefix(text, "unexpected argument "):
+		text = unexpected(text, node)
 	}
 	return errors.New(text)
+}
+
+// unexpected returns the error of a word that no command takes, with what was meant. The parser
+// guesses a command for nearly every word of three letters.
+func unexpected(text string, node *kong.Node) string {
+	plain, _, guessed := strings.Cut(text, ", did you mean")
+	word := strings.TrimPrefix(plain, "unexpected argument ")
+	program := node == nil && isProgram(word)
+	switch {
+	case guessed && !(program && len(word) <= 3):
+		return text
+	case program:
+		return plain + ", did you mean gorxe run " + word + "?"
+	}
+	return plain + commands(node)
 }
 
 // commands lists the commands below one, if it has any.

@@ -234,6 +234,7 @@ func (c runCmd) Run(std streams) error {
 	if err != nil {
 		return c.failed(withPackage(err, program))
 	}
+	links := c.takeLinks(&outcome)
 	if c.Explain {
 		explainRun(outcome, std.err)
 	}
@@ -252,7 +253,6 @@ func (c runCmd) Run(std streams) error {
 			fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
 		}
 	}
-	links := c.takeLinks(&outcome)
 	missed := c.faultsFired(outcome, rules, std)
 	if capture != "" {
 		ran.Missed = missed != nil

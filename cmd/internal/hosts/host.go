@@ -69,7 +69,7 @@ func introduce(name, names string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("a mount namespace: %w", err)
 	}
-	if err := unix.Mount(names, "/etc/hosts", "", unix.MS_BIND, ""); err != nil {
+	if err := unix.Mount(names, "/etc/hosts", "", unix.MS_BIND, ""); err != nil && err != unix.ENOENT {
 		return fmt.Errorf("mount /etc/hosts: %w", err)
 	}
 	return nil

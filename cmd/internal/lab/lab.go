@@ -140,7 +140,7 @@ func Run(ctx context.Context, c Config) (ends []End, err error) {
 	if err := r.listen(); err != nil {
 		return nil, err
 	}
-	defer r.listener.Close()
+	defer r.listener.Close() //nolint:errcheck // it is closed already
 	return r.programs(ctx)
 }
 
@@ -180,7 +180,7 @@ func (r *run) programs(ctx context.Context) ([]End, error) {
 	all.Go(func() { r.serve(ctx) })
 	r.lasting.Wait()
 	end()
-	r.listener.Close()
+	r.listener.Close() //nolint:errcheck // nobody is answered any more
 	fail(errEnded)
 	all.Wait()
 	r.asked.Wait()

@@ -42,7 +42,7 @@ func Rsh(host, line string) (int, error) {
 	if err != nil {
 		return program.Failed, fmt.Errorf("the lab does not answer: %w", err)
 	}
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // nothing is buffered in it
 	text, err := json.Marshal(asked{host, line})
 	if err != nil {
 		return program.Failed, err
@@ -83,7 +83,7 @@ func (r *run) serve(ctx context.Context) {
 			return
 		}
 		r.asked.Go(func() {
-			defer conn.Close()
+			defer conn.Close() //nolint:errcheck // as above
 			code, err := r.answer(ctx, conn)
 			text := strconv.Itoa(code)
 			if err != nil {

@@ -3,8 +3,12 @@ package labfile
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // summary is a lab as text.
@@ -98,6 +102,23 @@ func TestRails(t *testing.T) {
 	}
 	if p := l.Hosts[31].Port("eth8"); len(l.Hosts) != 32 || len(l.Links) != 256 || p == nil || p.Device != "rxe7" || p.Address.String() != "10.0.8.32/24" {
 		t.Errorf("%d hosts, %d links, %+v", len(l.Hosts), len(l.Links), p)
+	}
+}
+
+// TestExamples: the examples can be read, and so can the file that docs/lab.md shows.
+func TestExamples(t *testing.T) {
+	names := must.Get[[]string](t)(filepath.Glob("../../../examples/labs/*.yml"))
+	if len(names) < 3 {
+		t.Errorf("examples: %v", names)
+	}
+	for _, name := range append(names, "../../../docs/lab.md") {
+		text := string(must.Get[[]byte](t)(os.ReadFile(name)))
+		if _, after, found := strings.Cut(text, "```yaml\n"); found {
+			text, _, _ = strings.Cut(after, "```")
+		}
+		if _, err := Parse([]byte(text)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
