@@ -142,6 +142,9 @@ func TestHoldCounters(t *testing.T) {
 		got[c.Name] = c.Value
 	}
 	for why, name := range holdNames {
+		if counted := hold(why) >= holdRNR; counted != (name != "") {
+			t.Errorf("reason %d has the name %q, and is counted: %t", why, name, counted)
+		}
 		if name == "" {
 			continue
 		}

@@ -72,33 +72,6 @@ type runCmd struct {
 	shown []string // what the user typed, if that is gorxe pair; else nil
 }
 
-// labFlags are those with which gorxe lab starts the program of a host.
-type labFlags struct {
-	Link    []string `name:"link" hidden:"" sep:"none" help:"A fault rule that is the model of a link. It need not fire."`
-	PCAPMax uint64   `name:"pcap-max" hidden:"" help:"How many bytes of packets --pcap captures. Its file exists, and is empty."`
-	SaveTo  string   `name:"save-to" hidden:"" help:"Write what is known of the run to this file, for the verdict of a lab."`
-}
-
-// isLink reports whether a rule is the model of a link.
-func (f *labFlags) isLink(s fault.Status) bool {
-	return slices.ContainsFunc(f.Link, func(text string) bool {
-		r, err := fault.Parse(text)
-		return err == nil && r.String() == s.Rule
-	})
-}
-
-// takeLinks removes the rules of links from those that the user has given, and returns them.
-func (f *labFlags) takeLinks(outcome *keeper.Outcome) (links []fault.Status) {
-	outcome.Faults = slices.DeleteFunc(outcome.Faults, func(s fault.Status) bool {
-		if !f.isLink(s) {
-			return false
-		}
-		links = append(links, s)
-		return true
-	})
-	return links
-}
-
 // Help is the part of `gorxe run --help` above the flags.
 func (runCmd) Help() string {
 	return `The program finds an RDMA device, rxe0, as if the kernel had one. Stock libibverbs and its rxe provider work unmodified. This needs no root, no kernel module and no RDMA hardware. The program's children have the device too.
@@ -234,6 +207,9 @@ func (c runCmd) Run(std streams) error {
 	if err != nil {
 		return c.failed(withPackage(err, program))
 	}
+	if outcome.Report != nil {
+		ended(outcome.Report.Errors.Errors, outcome.Faults)
+	}
 	links := c.takeLinks(&outcome)
 	if c.Explain {
 		explainRun(outcome, std.err)
@@ -243,15 +219,12 @@ func (c runCmd) Run(std streams) error {
 			complain(std, err)
 		}
 	}
-	if how := outcome.Failed(); how != "" {
-		for _, hint := range []string{late(program), absent(program, outcome.Devices), c.unexplained(outcome.Errors, outcome.Faults)} {
-			if hint != "" {
-				fmt.Fprintf(std.err, "gorxe: %s\n", hint)
-			}
-		}
-		if seed != 0 {
-			fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
-		}
+	how := outcome.Failed()
+	for _, hint := range c.hints(&outcome, program) {
+		fmt.Fprintf(std.err, "gorxe: %s\n", hint)
+	}
+	if how != "" && seed != 0 {
+		fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
 	}
 	missed := c.faultsFired(outcome, rules, std)
 	if capture != "" {
@@ -260,14 +233,32 @@ func (c runCmd) Run(std streams) error {
 	}
 	if c.SaveTo != "" {
 		ran.Missed = missed != nil
-		ended(ran, &outcome)
-		if err := ran.Save(c.SaveTo, links); err != nil {
-			complain(std, err)
-		}
+		noteEnd(ran, &outcome)
+		c.save(ran, links, std)
 	}
 	if missed != nil {
 		return missed
 	}
 	outcome.Exit()
 	return nil // not reached
+}
+
+// hints says what gorxe knows of a run that has ended, beside its errors.
+func (c *runCmd) hints(outcome *keeper.Outcome, program []string) (hints []string) {
+	add := func(hint string) {
+		if hint != "" {
+			hints = append(hints, hint)
+		}
+	}
+	unexplained := ""
+	if outcome.Failed() != "" {
+		add(late(program))
+		add(absent(program, outcome.Devices))
+		unexplained = c.unexplained(outcome.Errors, outcome.Faults)
+	}
+	if unexplained == "" && len(fault.Missed(outcome.Faults)) == 0 { // or else a table comes
+		unexplained = fired(outcome.Faults)
+	}
+	add(unexplained)
+	return hints
 }

@@ -78,8 +78,8 @@ func (f *verdictFlags) failed(err error) error {
 	return err
 }
 
-// ended notes in r how a run ended.
-func ended(r *verdict.Run, outcome *keeper.Outcome) {
+// noteEnd notes in r how a run ended.
+func noteEnd(r *verdict.Run, outcome *keeper.Outcome) {
 	code, signal := outcome.Status()
 	r.Exit, r.Duration = code, time.Since(r.Started)
 	if signal != 0 {
@@ -93,7 +93,7 @@ func ended(r *verdict.Run, outcome *keeper.Outcome) {
 
 // write writes the verdict. The exit code is the program's, whether or not that succeeds.
 func (f *verdictFlags) write(r *verdict.Run, outcome *keeper.Outcome, std streams) {
-	ended(r, outcome)
+	noteEnd(r, outcome)
 	if f.Verdict == "" && !r.Failed() {
 		if err := verdict.Discard(f.dir()); err != nil {
 			complain(std, fmt.Errorf("%s: %w", f.flag(), err))

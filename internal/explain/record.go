@@ -27,6 +27,7 @@ const (
 	Peer        Side = "peer"            // the other end of the connection
 	Network     Side = "network"         // packets were lost between them
 	Unreachable Side = "peer or network" // no answer came, for either reason
+	Both        Side = "both programs"   // they do not agree
 	Rule        Side = "rule"            // a fault rule
 	Limit       Side = "limit"           // of the machine, the daemon or the user
 )
@@ -73,9 +74,9 @@ func (r *Record) String() string {
 	return r.What + "; " + r.Fix + "."
 }
 
-// Who names a process. Its role in gorxe pair comes first, because that is what a user has called
-// the program.
-func Who(role, program string, pid int) string {
+// NameOf returns the name of a process for a message. The role in gorxe pair comes first: the user
+// knows the programs by it.
+func NameOf(role, program string, pid int) string {
 	if role == "" {
 		return fmt.Sprintf("%s[%d]", program, pid)
 	}
@@ -86,6 +87,30 @@ func Who(role, program string, pid int) string {
 // that found no receive.
 func (r *Record) Lost() (packets, receives bool) {
 	return r.Fault == Unreachable || r.Fault == Network, r.Status == "IBV_WC_RNR_RETRY_EXC_ERR"
+}
+
+// Refuser returns the record of the queue pair that refused the work of r with a NAK; nil: the list
+// has none. That queue pair knows more of the reason than its NAK says.
+func (r *Record) Refuser(list []Record) *Record {
+	if r.Answer == "" || r.Operation == "" || r.Operation == receive {
+		return nil
+	}
+	for i := range list {
+		o := &list[i]
+		if (o.Kind == Request || o.Operation == receive) && r.QPN == o.PeerQPN && r.PeerQPN == o.QPN && r.PSN == o.PSN {
+			return o
+		}
+	}
+	return nil
+}
+
+// Join gives each record of a program whose work was refused the remedy that the other end knows.
+func Join(list []Record) {
+	for i := range list {
+		if o := list[i].Refuser(list); o != nil && o.Fix != "" && list[i].Fault != Rule {
+			list[i].Fix = o.Fix
+		}
+	}
 }
 
 // Blame says that fault rules explain the record.

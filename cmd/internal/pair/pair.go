@@ -208,8 +208,8 @@ func start(l launcher, name string, c Config, argv []string) (*program.Program, 
 	return program.Start(p)
 }
 
-// busyPort says what to do if another program has the server's port, as the server has written. Most
-// servers listen at every address.
+// busyPort says what to do if another program has the server's port, as the server has written.
+// Most servers listen at every address.
 func (c *Config) busyPort(taken bool) string {
 	switch {
 	case !taken || c.Hosts:

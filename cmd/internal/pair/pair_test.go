@@ -16,8 +16,8 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// TestBusyPort: a server that says that its port is taken is told what helps, and no other one. Only
-// hosts of their own have TCP ports of their own.
+// TestBusyPort: a server that says that its port is taken is told what helps, and no other one.
+// Only hosts of their own have TCP ports of their own.
 func TestBusyPort(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		for _, c := range []Config{{}, {Alone: true}, {Hosts: true}} {

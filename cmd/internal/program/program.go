@@ -124,8 +124,8 @@ func (p *Program) Ended() bool {
 	}
 }
 
-// Ports returns where the program and those below it listen: the number of each TCP port, and "" for
-// a Unix socket.
+// Ports returns where the program and those below it listen: the number of each TCP port, and ""
+// for a Unix socket.
 func (p *Program) Ports() []string {
 	return listeners(Family(p.cmd.Process.Pid), p.config.Ready.Sockets)
 }

@@ -47,16 +47,16 @@ func (r *Run) ends() []proto.ProcessEnd {
 	return ends
 }
 
-// who names a process.
-func who(role, program string, pid int) string {
+// nameOf returns the name of a process for the page.
+func nameOf(role, program string, pid int) string {
 	if role == "" {
-		return "`" + code(explain.Who("", cmp.Or(program, "?"), pid)) + "`"
+		return "`" + code(explain.NameOf("", cmp.Or(program, "?"), pid)) + "`"
 	}
 	return fmt.Sprintf("the %s (`%s`, pid %d)", plain(role), code(program), pid)
 }
 
-// whose names the process of a record.
-func whose(x *explain.Record) string { return who(x.Role, x.Program, x.PID) }
+// whose returns the name of the process that a record is of.
+func whose(x *explain.Record) string { return nameOf(x.Role, x.Program, x.PID) }
 
 // start begins a sentence.
 func start(s string) string {
@@ -198,7 +198,7 @@ func (r *Run) afterDeath() string {
 	if d == nil || d.Signal == r.Signal && r.Signal != "" || d.Signal == "" && len(r.records()) == 0 {
 		return "" // that is the program itself, or the title says it already
 	}
-	return fmt.Sprintf(", after %s %s", who(d.Role, d.Name, d.PID), howEnded(d))
+	return fmt.Sprintf(", after %s %s", nameOf(d.Role, d.Name, d.PID), howEnded(d))
 }
 
 // troubleKinds are what trouble counts, in this order.
@@ -246,7 +246,7 @@ func (r *Run) peerEnded(x *explain.Record) string {
 		}
 		owner := fmt.Sprintf("process %d (`%s`)", e.PID, code(e.Name))
 		if e.Role != "" {
-			owner = who(e.Role, e.Name, e.PID)
+			owner = nameOf(e.Role, e.Name, e.PID)
 		}
 		return fmt.Sprintf(" That queue pair was of %s, which %s after %s.", owner, howEnded(&e), r.after(e.Time))
 	}
@@ -283,7 +283,7 @@ func (r *Run) happened() (list []string) {
 	}
 	var ends []event
 	for _, e := range r.notable() {
-		ends = append(ends, event{e.Time, fmt.Sprintf("%s %s.", who(e.Role, e.Name, e.PID), howEnded(e))})
+		ends = append(ends, event{e.Time, fmt.Sprintf("%s %s.", nameOf(e.Role, e.Name, e.PID), howEnded(e))})
 	}
 	events = append(ends, events...) // at the same time, an end comes first
 	sortEvents(events)

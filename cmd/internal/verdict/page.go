@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/pcap/report"
@@ -207,7 +206,7 @@ func (r *Run) objectsSection(p *page) {
 				if q.Peer != nil {
 					peer = fmt.Sprintf("0x%06x", q.Peer.QPN)
 				}
-				name := strings.ReplaceAll(who(proc.Role, proc.Name, proc.PID), "|", `\|`)
+				name := strings.ReplaceAll(nameOf(proc.Role, proc.Name, proc.PID), "|", `\|`)
 				p.line("| %s | %s | 0x%06x | %s | %s | %s | %d |", name, cell(proc.Files[i].Device),
 					q.QPN, q.Type, q.State, peer, q.SendQueue)
 			}
@@ -233,17 +232,4 @@ func (r *Run) faultsSection(p *page) {
 	if len(r.Faults) > maxRows {
 		p.line("\n%s more in `%s`.", plural.Of(uint64(len(r.Faults)-maxRows), "rule"), FaultsFile)
 	}
-}
-
-// first returns the first record with a side at fault, and how many there are.
-func first(list []explain.Record, side explain.Side) (x *explain.Record, n uint64) {
-	for i := range list {
-		if list[i].Fault == side {
-			if x == nil {
-				x = &list[i]
-			}
-			n += list[i].Count
-		}
-	}
-	return x, n
 }

@@ -159,6 +159,7 @@ func (n *session) errors() proto.Errors {
 	if list == nil {
 		list = []explain.Record{}
 	}
+	explain.Join(list)
 	return proto.Errors{Session: n.id, UID: n.cred.Uid, Command: n.command, Total: total, Errors: list}
 }
 

@@ -12,7 +12,8 @@ const (
 // where it tells of errors and ends.
 type Role struct {
 	Name string `json:"name"` // RoleServer or RoleClient
-	// Stopped: gorxe pair is about to end the processes of the role. They do not fail by themselves.
+	// Stopped: gorxe pair is about to end the processes of the role. They do not fail by
+	// themselves.
 	Stopped bool `json:"stopped,omitempty"`
 }
 

@@ -114,7 +114,8 @@ func (d *daemon) carried(t *testing.T, least func() uint64, f func()) {
 // messages is the least number of packets for a number of messages.
 func messages(n uint64) func() uint64 { return func() uint64 { return n } }
 
-// ucxBatch are the arguments by which ucx_perftest runs the cases one after another, in one process.
+// ucxBatch are the arguments by which ucx_perftest runs the cases one after another, in one
+// process.
 func ucxBatch(t *testing.T, r release, cases []ucxCase) []string {
 	t.Helper()
 	var lines strings.Builder
