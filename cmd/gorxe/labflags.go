@@ -35,8 +35,13 @@ func (f *labFlags) takeLinks(outcome *keeper.Outcome) (links []fault.Status) {
 	return links
 }
 
-// save writes the file of --save-to.
-func (f *labFlags) save(r *verdict.Run, links []fault.Status, std streams) {
+// save writes the file of --save-to, if it is wanted.
+func (f *labFlags) save(r *verdict.Run, outcome *keeper.Outcome, missed bool, links []fault.Status, std streams) {
+	if f.SaveTo == "" {
+		return
+	}
+	r.Missed = missed
+	noteEnd(r, outcome)
 	if err := r.Save(f.SaveTo, links); err != nil {
 		complain(std, err)
 	}

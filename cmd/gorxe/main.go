@@ -162,7 +162,7 @@ func unexpected(text string, node *kong.Node) string {
 	word := strings.TrimPrefix(plain, "unexpected argument ")
 	program := node == nil && isProgram(word)
 	switch {
-	case guessed && !(program && len(word) <= 3):
+	case guessed && (!program || len(word) > 3):
 		return text
 	case program:
 		return plain + ", did you mean gorxe run " + word + "?"

@@ -231,11 +231,7 @@ func (c runCmd) Run(std streams) error {
 		ran.Missed = missed != nil
 		c.write(ran, &outcome, std)
 	}
-	if c.SaveTo != "" {
-		ran.Missed = missed != nil
-		noteEnd(ran, &outcome)
-		c.save(ran, links, std)
-	}
+	c.save(ran, &outcome, missed != nil, links, std)
 	if missed != nil {
 		return missed
 	}
