@@ -38,8 +38,8 @@ func (labCmd) Help() string {
 
   topology:
     nodes:
-      server: {kind: linux, cmd: ib_write_bw -F -x 1, background: true}
-      client[1-2]: {kind: linux, cmd: "ib_write_bw -F -x 1 {server}", wait-for: [server]}
+      server: {kind: linux, cmd: "rping -s -P -a {server}", background: true}
+      client[1-2]: {kind: linux, cmd: "rping -c -a {server} -C 3 -v", wait-for: [server]}
       leaf: {kind: bridge}
     links:
       - endpoints: ["server:eth1", leaf]
@@ -53,7 +53,7 @@ Of a node: cmd is its program, a line for the shell or a list of words. {HOST} a
 
 Of a link: mtu, and rate, latency, queue, loss and ecn, which are those of the fault rule "packet shape", in each direction. They concern the packets of devices, and no TCP.
 
-If a program fails, the others are ended. The exit code is the highest one of the programs that ended by themselves. It is 125 if a program did not start or was not ready in time, 130 if a signal ended the lab, and 2 if the command line or the file is wrong. All processes of a lab end with it. Fault rules and chaos for all hosts are in $GORXE_FAULTS and $GORXE_CHAOS.
+If a program fails, the others are ended. The exit code is the highest one of the programs that ended by themselves. It is 125 if a program did not start or was not ready in time, 130 if a signal ended the lab, and 2 if the command line or the file is wrong. All processes of a lab end with it. Fault rules and chaos are in $GORXE_FAULTS and $GORXE_CHAOS. They are for each program, and a rule that never fires on a host fails it.
 
 Examples:
   gorxe lab incast.yml

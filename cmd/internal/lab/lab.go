@@ -94,6 +94,9 @@ func Assign(lab *labfile.Lab, command, on []string) error {
 	return nil
 }
 
+// idle is the program of a host that has none. No fault rule is for it.
+var idle = []string{"sleep", "infinity"}
+
 // run is a lab that runs.
 type run struct {
 	Config
@@ -269,7 +272,7 @@ func (r *run) start(e *End) (*program.Program, error) {
 	}
 	flags = append(flags, more...)
 	c := program.Config{
-		Title: "the program of " + h.Name, Flags: flags, Env: r.environment(h),
+		Title: "the program of " + h.Name, Flags: flags, Env: r.environment(e),
 		Start: func(cmd *exec.Cmd) error { return r.network.Start(h.Name, cmd) }, Files: e.files,
 	}
 	if e.files == nil {
@@ -314,12 +317,16 @@ func (r *run) captures(e *End) (flags []string, err error) {
 }
 
 // environment tells a program where it is, and who else is there.
-func (r *run) environment(h *labfile.Host) (env []string) {
+func (r *run) environment(e *End) (env []string) {
 	var all []string
 	for i := range r.Lab.Hosts {
 		all = append(all, r.Lab.Hosts[i].Name)
 	}
+	h := e.Host
 	env = []string{"GORXE_HOST=" + h.Name, "GORXE_HOSTS=" + strings.Join(all, ","), "GORXE_RANK=" + strconv.Itoa(r.rank(h)), EnvSocket + "=" + r.socket}
+	if slices.Equal(e.Command, idle) {
+		env = append(env, "GORXE_FAULTS=", "GORXE_CHAOS=")
+	}
 	for _, v := range h.Env {
 		env = append(env, r.Lab.FillIn(v))
 	}
