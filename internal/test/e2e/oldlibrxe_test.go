@@ -5,11 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
@@ -43,19 +41,6 @@ func newerLibraries(t *testing.T, run launch) launch {
 		drivers := "IBV_DRIVERS=" + filepath.Join(lib, "libibverbs/librxe")
 		return run(t, append([]string{"env", drivers, ld, "--library-path", lib}, argv...)...)
 	}
-}
-
-// rdmaCoreHere is the release of rdma-core on this system: 44 of libibverbs.so.1.14.44.0.
-func rdmaCoreHere(t *testing.T) int {
-	t.Helper()
-	for _, dir := range []string{"/usr/lib/*-linux-gnu", "/usr/lib64"} { // Debian, Fedora
-		found := must.Get[[]string](t)(filepath.Glob(dir + "/libibverbs.so.1.*.*.*"))
-		if len(found) > 0 {
-			return must.Get[int](t)(strconv.Atoi(strings.Split(filepath.Base(found[0]), ".")[4]))
-		}
-	}
-	t.Fatal("this system has no libibverbs")
-	return 0
 }
 
 // TestOldLibrxe: an event-driven program that polls with ibv_next_poll until ENOENT receives

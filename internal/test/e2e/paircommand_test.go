@@ -43,6 +43,9 @@ func TestPairCommand(t *testing.T) {
 	if strings.Count(out, "BW average") != 2 || len(spaces) != 2 {
 		t.Errorf("on two hosts:\n%s", out)
 	}
+	if !selection.takes(seenIn("TestPrivateDaemon")) {
+		return // and cmd/internal/pair has tests of what the command itself does at once
+	}
 	for _, c := range []struct {
 		name string
 		argv []string

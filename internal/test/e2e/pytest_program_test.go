@@ -29,7 +29,7 @@ func TestPytestProgram(t *testing.T) {
 	must.OK(t, os.WriteFile(filepath.Join(info, "METADATA"), []byte("Metadata-Version: 2.1\nName: gorxe\nVersion: 1\n"), 0o600))
 	must.OK(t, os.WriteFile(filepath.Join(info, "RECORD"), []byte("bin/gorxe,,\ngorxe-1.dist-info/RECORD,,\n"), 0o600))
 
-	option := []string{"--gorxe", filepath.Join(dir, "option", "gorxe")}
+	option := []string{"--gorxe=" + filepath.Join(dir, "option", "gorxe")}
 	variable := "GORXE_PROGRAM=" + filepath.Join(dir, "variable", "gorxe")
 	path := "PATH=" + filepath.Join(dir, "path") + ":/usr/bin:/bin"
 	wheel := "PYTHONPATH=" + plugin + ":" + filepath.Join(dir, "wheel")
@@ -46,7 +46,7 @@ func TestPytestProgram(t *testing.T) {
 		{"PATH", []string{path, wheel}, nil, "gorxe vpath: " + dir + "/path/gorxe, from PATH", 5},
 		{"wheel", []string{noPath, wheel}, nil, "gorxe vwheel/bin: " + dir + "/wheel/bin/gorxe, from the Python package", 5},
 		{"none", []string{noPath, "PYTHONPATH=" + plugin}, nil, "gorxe: there is no program gorxe in PATH, and neither --gorxe nor GORXE_PROGRAM names one", 5},
-		{"wrong", []string{path, wheel}, []string{"--gorxe", "/nowhere/gorxe"}, "ERROR: --gorxe or GORXE_PROGRAM: /nowhere/gorxe: there is no such program", 4},
+		{"wrong", []string{path, wheel}, []string{"--gorxe=/nowhere/gorxe"}, "ERROR: --gorxe or GORXE_PROGRAM: /nowhere/gorxe: there is no such program", 4},
 		{"--rdma", []string{path, wheel}, append(option, "--rdma"), "ran option", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
