@@ -33,6 +33,7 @@ type Config struct {
 	Report    bool            // Outcome shall have a report
 	Chaos     uint64          // its seed for this program; 0: none
 	Label     string          // of this program, for status and fault rules
+	Container bool            // no daemon replaces one that the container runtime has started
 	FillIn    bool            // the address for AddressWord in Program
 	// Before, if not nil, is called before anything is started. This process may execute itself
 	// before that, so what its caller did earlier may be done twice.
