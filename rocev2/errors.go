@@ -3,6 +3,7 @@ package rocev2
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 )
 
@@ -28,18 +29,19 @@ var (
 // user can do about it. It unwraps to the sentinel in Kind and to the cause,
 // usually a syscall.Errno.
 type PortError struct {
-	Op     string // "open", "bind", "join", "send", …
-	Object string // "UDP port 4791 on 10.0.0.1", "interface eth7", …
-	Hint   string // what to do; may be empty
-	Kind   error  // one of this package's sentinels, or nil
-	Cause  error  // what the system said, or nil
+	Op     string     // "open", "bind", "join", "send", …
+	Object string     // "UDP port 4791 on 10.0.0.1", "interface eth7", …
+	Hint   string     // what to do; may be empty
+	Addr   netip.Addr // of Object, if the operation was a bind
+	Kind   error      // one of this package's sentinels, or nil
+	Cause  error      // what the system said, or nil
 }
 
 func (e *PortError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", e.Op, e.Object)
 	switch {
-	case e.Kind != nil && e.Cause != nil:
+	case e.Kind != nil && e.Cause != nil && e.Kind.Error() != e.Cause.Error():
 		fmt.Fprintf(&b, ": %v (%v)", e.Kind, e.Cause)
 	case e.Kind != nil:
 		fmt.Fprintf(&b, ": %v", e.Kind)

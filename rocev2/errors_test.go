@@ -119,3 +119,11 @@ func TestJoinErrors(t *testing.T) {
 	checkError(t, p.JoinGroup(group), ErrClosed, nil)
 	checkError(t, p.LeaveGroup(group), ErrClosed, nil)
 }
+
+// TestSaidOnce: the kind and the cause of an error may have the same words.
+func TestSaidOnce(t *testing.T) {
+	err := &PortError{Op: "open", Object: "netlink socket", Kind: ErrPermission, Cause: unix.EACCES}
+	if got := err.Error(); got != "open netlink socket: permission denied" {
+		t.Error(got)
+	}
+}

@@ -177,7 +177,7 @@ func (p *Port) scope(addr netip.Addr) uint32 {
 
 // bindError explains a refused bind of the RoCEv2 port.
 func bindError(addr netip.Addr, port uint16, err error) error {
-	e := &PortError{Op: "bind", Object: "UDP port " + strconv.Itoa(int(port)) + " on " + addr.String(), Cause: err}
+	e := &PortError{Op: "bind", Object: "UDP port " + strconv.Itoa(int(port)) + " on " + addr.String(), Addr: addr, Cause: err}
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		e.Kind = ErrPortTaken

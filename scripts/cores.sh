@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs gorxe, perftest, and what both need into one folder, which runs on any x86-64 Linux without
+# Packs gorxe, perftest, ip, and what they need into one folder, which runs on any x86-64 Linux without
 # packages, and runs it. usage: scripts/cores.sh FOLDER [pack]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,8 +14,8 @@ CGO_ENABLED=0 go build -trimpath -ldflags=-s -o "$out/bin/bench" ./scripts/bench
 
 provider=$(ls /usr/lib/*/libibverbs/librxe-rdmav*.so)
 cp "$provider" "$out/lib/"
-for tool in ib_write_bw ib_send_bw ib_write_lat; do
-	path=$(command -v "$tool") || { echo "cores: $tool is missing: apt-get install perftest" >&2; exit 1; }
+for tool in ib_{write,send,read}_{bw,lat} ib_atomic_lat ip; do
+	path=$(command -v "$tool") || { echo "cores: $tool is missing: make setup" >&2; exit 1; }
 	cp "$path" "$out/libexec/"
 	# The program's own loader and libraries. It must not need those of the machine.
 	cat >"$out/bin/$tool" <<-'WRAPPER'

@@ -68,7 +68,7 @@ func (c devicesCmd) Run(std streams) error {
 	if len(devices) == 0 {
 		return errors.New("no network interface has a usable address")
 	}
-	return writeTable(std.out, devices)
+	return errors.Join(writeTable(std.out, devices), writeDefault(std.out, devices))
 }
 
 // describe lists what is known about each device, without unused GID indices.
@@ -110,4 +110,15 @@ func writeTable(w io.Writer, devices []deviceInfo) error {
 		}
 	}
 	return t.Flush()
+}
+
+// writeDefault says which of several devices gorxe run gives, and how to get others.
+func writeDefault(w io.Writer, devices []deviceInfo) error {
+	if len(devices) == 1 {
+		return nil
+	}
+	first, other := devices[0], devices[1]
+	_, err := fmt.Fprintf(w, "\ngorxe run gives %s alone, unless --device names others:\n  gorxe run --device %[1]s=%s --device %s=%s PROGRAM\n",
+		first.Name, first.Interface, other.Name, other.Interface)
+	return err
 }

@@ -38,6 +38,9 @@ func (c *runCmd) rules() ([]string, error) {
 		}
 	}
 	if err := checkRules(rules); err != nil {
+		if took := taken(c.trialFlags.taking()); took != "" {
+			err = fmt.Errorf("%w. %s", err, took)
+		}
 		return nil, usageError{err}
 	}
 	if len(rules) == 0 && (c.FaultsMayMiss || c.FaultReport != "") {

@@ -145,13 +145,19 @@ func clearer(err error) error {
 	}
 	text, node := shortGuess.ReplaceAllString(err.Error(), ""), wrong.Context.Selected()
 	flag, unknown := strings.CutPrefix(text, "unknown flag --")
+	flagged, _, valueless := strings.Cut(text, `: expected string value but got "EOL"`)
 	switch {
+	case valueless:
+		text = flagged + " needs a value"
 	case unknown:
 		text += longerFlag(node, flag)
 	case strings.HasPrefix(text, `expected "<`):
 		text += takenBy(wrong.Context)
 	case strings.HasPrefix(text, "unexpected argument ") && !strings.Contains(err.Error(), "did you mean"):
 		text += commands(node)
+		if word := strings.TrimPrefix(text, "unexpected argument "); node == nil && isProgram(word) {
+			text += ", did you mean gorxe run " + word + "?"
+		}
 	}
 	return errors.New(text)
 }
@@ -226,7 +232,7 @@ func run(newContext contexts, args []string, std streams) int {
 		return code
 	}
 	if err := parsed.Run(); err != nil {
-		if !errors.Is(err, errSaid) {
+		if !errors.Is(err, errSaid) && !errors.Is(err, context.Canceled) { // the user has ended the command
 			complain(std, err)
 		}
 		var usage usageError

@@ -66,7 +66,25 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"run", "--verdict", "ls"}, exitUsage, "", "no program is given: --verdict took ls as its value: give it one, as in --verdict DIR -- ls\n"},
 		{[]string{"run", "--verdict-on-failure", "ls"}, exitUsage, "", "--verdict-on-failure took ls"},
 		{[]string{"run", "--pcap", "ls"}, exitUsage, "", "--pcap took ls"},
-		{[]string{"run", "-d", "rxe0", "ls"}, exitUsage, "", "unknown flag -d: see gorxe run --help; a program of that name goes after --. Did you mean --device?\n"},
+		{[]string{"run", "-d", "rxe0", "ls"}, exitUsage, "", "unknown flag -d: see gorxe run --help; did you mean --device?\n"},
+		{[]string{"run", "-g", "1", "ls"}, exitUsage, "", "unknown flag -g: see gorxe run --help; the flags of ls go after its name\n"},
+		{[]string{"run", "-g", "1", "--", "ls"}, exitUsage, "", "unknown flag -g: see gorxe run --help; a program of that name goes after --\n"},
+		{[]string{"run", "--fault", "ls"}, exitUsage, "", "no program is given: --fault took ls as its value: give it one, as in --fault RULE -- ls\n"},
+		{[]string{"run", "--fault", "ls", "x"}, exitUsage, "", "a rule begins with packet, verb, completion, peer, port, device or limits. --fault took ls"},
+		{[]string{"run", "--fault", "packet", "drop,p=1%", "ls"}, exitUsage, "", "it needs quotes: --fault 'packet drop,p=1%'\n"},
+		{[]string{"run", "--fault", "packet", "ls"}, exitUsage, "", "say what happens: drop"},
+		{[]string{"run", "--pcap"}, exitUsage, "", "gorxe: --pcap needs a value\nRun 'gorxe run --help'"},
+		{[]string{"run", "--device", "ls", "-l"}, exitUsage, "", "--device took ls"},
+		{[]string{"run", "--device", "lo", "true"}, exitUsage, "", "did you mean --device rxe0=lo?\n"},
+		{[]string{"run", "--device", "192.0.2.1", "true"}, exitUsage, "", "did you mean --device rxe0=192.0.2.1?\n"},
+		{[]string{"pair", "--pcap", "ls", "-l", "--", "ls"}, exitUsage, "", "unknown flag -l: see gorxe pair --help; --pcap took ls as its value: give it one, as in --pcap FILE -- ls\n"},
+		{[]string{"pair", "--verdict", "ls", "--", "ls"}, exitUsage, "", "(see --help); --verdict took ls"},
+		{[]string{"pair", "--fault", "ls", "-l", "--", "ls"}, exitUsage, "", "--fault took ls"},
+		{[]string{"pair", "-g", "1", "ls", "--", "ls"}, exitUsage, "", "unknown flag -g: see gorxe pair --help; the flags of ls go after its name\n"},
+		{[]string{"pair", "--fault", "packet", "drop,p=1%", "ls", "--", "ls"}, exitUsage, "", "it needs quotes: --fault 'packet drop,p=1%'\n"},
+		{[]string{"pair", "ls", "--", "--pcap", "x", "ls"}, exitUsage, "", "the client's command begins with --pcap: flags of gorxe go directly after gorxe pair\n"},
+		{[]string{"ls"}, exitUsage, "", "unexpected argument ls, did you mean gorxe run ls?\n"},
+		{[]string{"run", "--", "ls -l"}, 127, "", "the name has a space: write the arguments without quotes around all of them: ls -l\n"},
 		{[]string{"run", "--help"}, exitOK, "gorxe run -- ibv_rc_pingpong", ""},
 		{[]string{"daemon", "--help"}, exitOK, "--socket-group rdma", ""},
 		{[]string{"status", "--help"}, exitOK, "gorxe status --watch", ""},
@@ -156,6 +174,20 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// TestCanceled: a user who ends a command is not told so.
+func TestCanceled(t *testing.T) {
+	var out, said bytes.Buffer
+	ended := func() (context.Context, error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		return ctx, nil
+	}
+	code := run(ended, []string{"demo", "--no-pcap"}, streams{out: &out, err: &said})
+	if code == exitOK || said.Len() > 0 {
+		t.Errorf("exit code %d, standard error %q", code, said.String())
+	}
+}
+
 // The loopback interface is the one device that every Linux host has.
 func TestDevices(t *testing.T) {
 	code, stdout, stderr := gorxe(t, "devices", "--json")
@@ -191,6 +223,14 @@ func TestDevices(t *testing.T) {
 	}
 	if !loopback {
 		t.Errorf("no loopback address in\n%s", stdout)
+	}
+	// The devices that gorxe run has by default are told from those that it can have.
+	for n, want := range map[int]string{1: "", 2: "gorxe run gives rxe0 alone, unless --device names others:\n  gorxe run --device rxe0=eth0 --device rxe1=lo PROGRAM\n"} {
+		var b strings.Builder
+		list := []deviceInfo{{Name: "rxe0", Interface: "eth0"}, {Name: "rxe1", Interface: "lo"}}
+		if err := writeDefault(&b, list[:n]); err != nil || strings.TrimPrefix(b.String(), "\n") != want {
+			t.Errorf("%d devices: %v, %s", n, err, b.String())
+		}
 	}
 }
 

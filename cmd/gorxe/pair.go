@@ -56,16 +56,9 @@ Examples:
 
 // Run runs the pair.
 func (c pairCmd) Run(ctx context.Context, std streams) error {
-	at := slices.Index(c.Programs, "--")
-	if at == 0 { // gorxe pair [flags] -- SERVER -- CLIENT
-		c.Programs = c.Programs[1:]
-		at = slices.Index(c.Programs, "--")
-	}
-	if at > 0 && strings.HasPrefix(c.Programs[0], "-") {
-		return usageError{fmt.Errorf("unknown flag %s", c.Programs[0])}
-	}
-	if at <= 0 || at == len(c.Programs)-1 {
-		return usageError{errors.New("pair needs two commands with -- between them: gorxe pair SERVER... -- CLIENT... (see --help)")}
+	at, err := c.split()
+	if err != nil {
+		return err
 	}
 	if _, err := c.specs(); err != nil {
 		return err
@@ -104,6 +97,33 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 		err = errSaid // by the programs
 	}
 	return exitCode(outcome.Code(), err)
+}
+
+// split returns where the words of the client follow in Programs.
+func (c *pairCmd) split() (at int, err error) {
+	taken := taken(c.deviceFlags.taking(), c.verdictFlags.taking(), c.trialFlags.taking())
+	if err := misplaced("pair", c.Programs, taken); err != nil {
+		return 0, err
+	}
+	if err := unquoted(c.Fault, c.Programs); err != nil {
+		return 0, err
+	}
+	at = slices.Index(c.Programs, "--")
+	if at == 0 { // gorxe pair [flags] -- SERVER -- CLIENT
+		c.Programs = c.Programs[1:]
+		at = slices.Index(c.Programs, "--")
+	}
+	if at <= 0 || at == len(c.Programs)-1 {
+		says := "pair needs two commands with -- between them: gorxe pair SERVER... -- CLIENT... (see --help)"
+		if taken != "" {
+			says += "; " + taken
+		}
+		return 0, usageError{errors.New(says)}
+	}
+	if client := c.Programs[at+1]; strings.HasPrefix(client, "-") {
+		return 0, usageError{fmt.Errorf("the client's command begins with %s: flags of gorxe go directly after gorxe pair", client)}
+	}
+	return at, nil
 }
 
 // place returns the flags of gorxe run for both ends, and the programs. With --private the ends

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os/exec"
-	"strings"
+	"net"
+	"net/netip"
 	"time"
 
 	"github.com/gorxe/gorxe/cmd/internal/verdict"
@@ -101,9 +101,20 @@ type selection struct {
 func (f *selection) specs() ([]proto.Spec, error) {
 	specs, err := proto.ParseSpecs(f.Devices, f.Device)
 	if errors.Is(err, proto.ErrSpec) {
-		err = usageError{err}
+		err = usageError{f.meant(err)}
 	}
 	return specs, err
+}
+
+// meant says how a device is named, if a flag has only where it is.
+func (f *selection) meant(err error) error {
+	for _, text := range f.Device {
+		_, notAddress := netip.ParseAddr(text)
+		if _, notInterface := net.InterfaceByName(text); notAddress == nil || notInterface == nil {
+			return fmt.Errorf("%w: did you mean --device rxe0=%s?", err, text)
+		}
+	}
+	return err
 }
 
 // flags returns the flags that chose the devices, for another command.
@@ -141,49 +152,20 @@ func texts(specs []proto.Spec) (list []string) {
 	return list
 }
 
-// taken says which program a flag took as its file, as in gorxe run --pcap ls -l.
-func (c runCmd) taken() string {
-	for flag, value := range map[string]string{
-		"--pcap FILE": c.PCAP, "--verdict DIR": c.Verdict, "--verdict-on-failure DIR": c.VerdictOnFailure,
-	} {
-		if value != "" && !strings.ContainsAny(value, "/.") {
-			if _, err := exec.LookPath(value); err == nil {
-				name, _, _ := strings.Cut(flag, " ")
-				return fmt.Sprintf("%s took %s as its value: give it one, as in %s -- %[2]s", name, value, flag)
-			}
-		}
-	}
-	return ""
-}
-
-// misplaced returns the error of a command line whose program is missing or begins with a dash;
-// nil: it is well.
-func (c runCmd) misplaced() error {
-	taken := c.taken()
-	switch {
-	case len(c.Program) == 0 && taken != "":
-		return usageError{errors.New("no program is given: " + taken)}
-	case len(c.Program) == 0 || !strings.HasPrefix(c.Program[0], "-") || c.Program[0] == "--":
-		return nil
-	case taken != "":
-		taken = ". " + taken
-	case c.Program[0] == "-d":
-		taken = ". Did you mean --device?"
-	}
-	return usageError{fmt.Errorf("unknown flag %s: see gorxe run --help; a program of that name goes after --%s", c.Program[0], taken)}
-}
-
 // Run runs the program. It returns only if it could not start the program.
 func (c runCmd) Run(std streams) error {
 	if err := c.alone(&c.deviceFlags); err != nil {
 		return err
 	}
+	if err := misplaced("run", c.Program, taken(c.deviceFlags.taking(), c.verdictFlags.taking(), c.trialFlags.taking())); err != nil {
+		return err
+	}
+	if err := unquoted(c.Fault, c.Program); err != nil {
+		return err
+	}
 	specs, err := c.specs()
 	if err != nil {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
-	}
-	if err := c.misplaced(); err != nil {
-		return err
 	}
 	program := c.Program
 	if len(program) > 0 && program[0] == "--" { // the parser passes it through with the program
@@ -227,8 +209,10 @@ func (c runCmd) Run(std streams) error {
 		}
 	}
 	if how := outcome.Failed(); how != "" {
-		if hint := c.unexplained(outcome.Errors, outcome.Faults); hint != "" {
-			fmt.Fprintf(std.err, "gorxe: %s\n", hint)
+		for _, hint := range []string{late(program), absent(program, outcome.Devices), c.unexplained(outcome.Errors, outcome.Faults)} {
+			if hint != "" {
+				fmt.Fprintf(std.err, "gorxe: %s\n", hint)
+			}
 		}
 		if seed != 0 {
 			fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)

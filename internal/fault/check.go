@@ -44,7 +44,7 @@ func (r *Rule) check() (key, why string) {
 	case r.Seed != 0 && r.P == 0 && r.Jitter == 0 && r.Loss == 0:
 		return "seed", "nothing is drawn: give p or jitter as well"
 	case r.P == 1:
-		return "p", "each candidate is hit without it: leave it out"
+		return "p", "each candidate is hit without it: leave it out, or write p=1% for one of a hundred"
 	case r.Jitter > r.Time:
 		return "jitter", "it is more than time"
 	case r.Until != 0 && r.Until <= r.AfterTime:

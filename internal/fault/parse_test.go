@@ -34,7 +34,7 @@ var refused = []struct{ rule, word, why string }{
 	{"packet drop,p=0", "p=0", "a probability is more than 0 and at most 1 (100%)"},
 	{"packet drop,p=101%", "p=101%", "a probability is more than 0 and at most 1 (100%)"},
 	{"packet drop,p=NaN", "p=NaN", "a probability is more than 0 and at most 1 (100%)"},
-	{"packet drop,p=1", "p=1", "each candidate is hit without it: leave it out"},
+	{"packet drop,p=1", "p=1", "each candidate is hit without it: leave it out, or write p=1% for one of a hundred"},
 	{"packet drop,seed=1", "seed=1", "nothing is drawn: give p or jitter as well"},
 	{"packet drop,after=soon", "after=soon", "give a time with its unit, as 500us, 5ms or 2s, and 1h at most"},
 	{"packet drop,after=2h", "after=2h", "give a time with its unit, as 500us, 5ms or 2s, and 1h at most"},

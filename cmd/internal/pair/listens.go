@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// listens reports whether one of these processes listens on a TCP port or a Unix socket. The daemon
-// may be among them: its socket is one of except.
-func listens(pids []int, except []string) bool {
+// listeners returns where these processes listen: the number of each TCP port, and "" for a Unix
+// socket. The daemon may be among them: its socket is one of except.
+func listeners(pids []int, except []string) (ports []string) {
 	for _, pid := range pids {
 		inodes := listening(pid, except)
 		if len(inodes) == 0 {
@@ -25,12 +25,13 @@ func listens(pids []int, except []string) bool {
 			if err != nil {
 				continue // it was closed meanwhile
 			}
-			if inode, ok := strings.CutPrefix(target, "socket:["); ok && inodes[strings.TrimSuffix(inode, "]")] {
-				return true
+			inode, _ := strings.CutPrefix(target, "socket:[")
+			if port, ok := inodes[strings.TrimSuffix(inode, "]")]; ok && !slices.Contains(ports, port) {
+				ports = append(ports, port)
 			}
 		}
 	}
-	return false
+	return ports
 }
 
 // family returns the process and all below it.
@@ -69,9 +70,10 @@ func parseStat(text string) (pid, parent int, ok bool) {
 	return pid, parent, err == nil && err2 == nil
 }
 
-// listening returns the inodes of the listening sockets in the network namespace of the process.
-func listening(pid int, except []string) map[string]bool {
-	inodes := make(map[string]bool)
+// listening returns the inodes of the listening sockets in the network namespace of the process,
+// with the TCP port of each.
+func listening(pid int, except []string) map[string]string {
+	inodes := make(map[string]string)
 	for _, table := range []string{"tcp", "tcp6", "unix"} {
 		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/net/" + table)
 		if err != nil {
@@ -82,10 +84,12 @@ func listening(pid int, except []string) map[string]bool {
 			switch {
 			// "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode"
 			case table != "unix" && len(f) > 9 && f[3] == "0A":
-				inodes[f[9]] = true
+				_, hex, _ := strings.Cut(f[1], ":")
+				port, _ := strconv.ParseUint(hex, 16, 16) // the kernel's own number
+				inodes[f[9]] = strconv.FormatUint(port, 10)
 			// "Num RefCount Protocol Flags Type St Inode Path", with __SO_ACCEPTCON in Flags
 			case table == "unix" && len(f) > 6 && f[3] == "00010000" && (len(f) < 8 || !slices.Contains(except, f[7])):
-				inodes[f[6]] = true
+				inodes[f[6]] = ""
 			}
 		}
 	}

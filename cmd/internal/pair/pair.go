@@ -3,6 +3,7 @@
 package pair
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,6 +78,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		server.stop()
 		return Outcome{server.code(), failed}, err
 	}
+	ports := listeners(family(server.cmd.Process.Pid), l.sockets("server"))
 	client, err := start(l, "client", c, c.Client, nil)
 	if err != nil {
 		server.stop()
@@ -102,7 +104,10 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	case <-ctx.Done():
 		server.stop()
 	}
-	return Outcome{server.code(), client.code()}, errors.Join(ctx.Err(), c.sameCommand(client.code()))
+	if err := cmp.Or(ctx.Err(), c.sameCommand(client.code())); err != nil || client.code() == 0 {
+		return Outcome{server.code(), client.code()}, err
+	}
+	return Outcome{server.code(), client.code()}, elsewhere(client.unmet, ports)
 }
 
 // sameCommand says why a client may have failed that was started as the server was: it became a
@@ -137,6 +142,8 @@ type end struct {
 	cmd     *exec.Cmd
 	done    chan struct{} // closed when the program has ended
 	waitErr error         // valid then
+	// lines of its output, which are looked for if this process has the output; nil: it has not
+	taken, unmet *lines
 }
 
 func start(l launcher, name string, c Config, program []string, ready *lines) (*end, error) {
@@ -150,7 +157,10 @@ func start(l launcher, name string, c Config, program []string, ready *lines) (*
 	}
 	args = append(args, "--")
 	e := &end{name: name, cmd: exec.Command(self, append(args, program...)...), done: make(chan struct{})}
-	out, err := c.output(name, e.cmd, ready)
+	if c.Labels {
+		e.taken, e.unmet = newLines(portTaken), newLines(unmet)
+	}
+	out, err := c.output(name, e.cmd, ready, e.taken, e.unmet)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +179,7 @@ func start(l launcher, name string, c Config, program []string, ready *lines) (*
 
 // output sets where the command of one end writes to. Without labels and without a line to look
 // for, it has this process's files, which may be a terminal.
-func (c *Config) output(name string, cmd *exec.Cmd, ready *lines) (output, error) {
+func (c *Config) output(name string, cmd *exec.Cmd, ready *lines, more ...*lines) (output, error) {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if !c.Labels && ready == nil {
 		return nil, nil
@@ -187,7 +197,9 @@ func (c *Config) output(name string, cmd *exec.Cmd, ready *lines) (output, error
 			stream.label = &labeler{to: stream.to, label: name + ": "}
 			stream.to = stream.label
 		}
-		stream.to = ready.beside(stream.to)
+		for _, l := range append(more, ready) {
+			stream.to = l.beside(stream.to)
+		}
 	}
 	return out, nil
 }

@@ -6,8 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 func TestCode(t *testing.T) {
@@ -20,11 +24,44 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// TestBusyPort: only hosts of their own have TCP ports of their own.
+// wrote returns what is looked for, after a program has written text.
+func wrote(t *testing.T, is *regexp.Regexp, text string) *lines {
+	t.Helper()
+	l := newLines(is)
+	must.Get[int](t)(io.WriteString(l.beside(io.Discard), text))
+	return l
+}
+
+// TestBusyPort: a server that says that its port is taken is told what helps, and no other one. Only
+// hosts of their own have TCP ports of their own.
 func TestBusyPort(t *testing.T) {
-	for _, c := range []Config{{}, {Alone: true}, {Hosts: true}} {
-		if got := c.busyPort(); strings.Contains(got, "--hosts gives this pair ports") == c.Hosts || strings.Contains(got, "--private does not") != c.Alone {
-			t.Errorf("%+v: %q", c, got)
+	for text, taken := range map[string]bool{
+		"Couldn't listen to port 18515\n": true, "rdma_bind_addr: Address already in use\n": true, "No IB devices found\n": false, "": false,
+	} {
+		for _, c := range []Config{{}, {Alone: true}, {Hosts: true}} {
+			got := c.busyPort(wrote(t, portTaken, text))
+			if strings.Contains(got, "--hosts gives this pair ports") != (taken && !c.Hosts) || strings.Contains(got, "--private does not") != (taken && c.Alone) {
+				t.Errorf("%q, %+v: %q", text, c, got)
+			}
+		}
+	}
+	if got := new(Config).busyPort(nil); got != "" {
+		t.Errorf("a server whose output is not known: %q", got)
+	}
+}
+
+// TestElsewhere: a client that reaches nobody learns where the server listened.
+func TestElsewhere(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		ports []string
+		said  bool
+	}{
+		{"Couldn't connect to 127.0.0.1:18515\n", []string{"", "7"}, true}, {"connect: Connection refused\n", []string{"7"}, true},
+		{"Couldn't connect to 127.0.0.1:18515\n", []string{""}, false}, {"Failed to modify QP to RTR\n", []string{"7"}, false},
+	} {
+		if err := elsewhere(wrote(t, unmet, c.text), c.ports); (err != nil) != c.said || c.said && !strings.HasSuffix(err.Error(), "listened on TCP port 7") {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
@@ -81,7 +118,7 @@ func TestParseStat(t *testing.T) {
 // TestListens: a socket counts while it listens, and if a process below this one has it. The
 // daemon's does not.
 func TestListens(t *testing.T) {
-	mine := func() bool { return listens(family(os.Getpid()), nil) }
+	mine := func() bool { return len(listeners(family(os.Getpid()), nil)) > 0 }
 	if mine() {
 		t.Fatal("a process without a socket listens")
 	}
@@ -90,8 +127,9 @@ func TestListens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !mine() || !listens(family(os.Getppid()), nil) {
-			t.Errorf("%s: the process listens, and its parent's family does", address)
+		port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		if got := listeners(family(os.Getpid()), nil); !slices.Equal(got, []string{port}) || !slices.Contains(listeners(family(os.Getppid()), nil), port) {
+			t.Errorf("%s: the process listens at %v, and its parent's family does", address, got)
 		}
 		l.Close()
 		if mine() {
@@ -104,7 +142,7 @@ func TestListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if !mine() || listens(family(os.Getpid()), []string{path}) {
+	if !mine() || len(listeners(family(os.Getpid()), []string{path})) > 0 {
 		t.Error("the process listens on a Unix socket, which is not the daemon's, and then is")
 	}
 }

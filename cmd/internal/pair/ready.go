@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -21,7 +22,7 @@ func (c *Config) untilReady(ctx context.Context, e *end, daemons []string, out *
 		case <-out.ready():
 			return nil
 		case <-e.done:
-			return fmt.Errorf("the server ended, with exit code %d, before %s: the client was not started%s", e.code(), c.sign(), c.busyPort())
+			return fmt.Errorf("the server ended, with exit code %d, before %s: the client was not started%s", e.code(), c.sign(), c.busyPort(e.taken))
 		case <-late:
 			return fmt.Errorf("after %v %s: the client was not started%s", c.Timeout, c.missing(), c.remedy())
 		case <-ctx.Done():
@@ -32,23 +33,39 @@ func (c *Config) untilReady(ctx context.Context, e *end, daemons []string, out *
 	return nil
 }
 
-// busyPort says what to do if another program has the server's port. Most servers listen at every
-// address.
-func (c *Config) busyPort() string {
+// What servers write if another program has their port, and clients if nobody listens at it.
+var (
+	portTaken = regexp.MustCompile(`(?i)address already in use|couldn't listen`)
+	unmet     = regexp.MustCompile(`(?i)connection refused|(couldn't|could not|cannot|can't|failed to|unable to) connect to`)
+)
+
+// busyPort says what to do if another program has the server's port, as the server has written. Most
+// servers listen at every address.
+func (c *Config) busyPort(taken *lines) string {
 	switch {
-	case c.Hosts:
+	case !taken.seen() || c.Hosts:
 		return ""
 	case c.Alone:
-		return ". If its TCP port is taken: --hosts gives this pair ports of its own, and --private does not"
+		return ". Its TCP port is taken: --hosts gives this pair ports of its own, and --private does not"
 	}
-	return ". If its TCP port is taken: --hosts gives this pair ports of its own"
+	return ". Its TCP port is taken: --hosts gives this pair ports of its own"
+}
+
+// elsewhere says where the server listened, if the client has written that nobody listens where it
+// has tried.
+func elsewhere(unmet *lines, ports []string) error {
+	ports = slices.DeleteFunc(ports, func(p string) bool { return p == "" })
+	if !unmet.seen() || len(ports) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the client did not reach the server, which listened on TCP port %s", strings.Join(ports, ", "))
 }
 
 // listens reports whether the process, or one below it, listens. The daemons know which processes
 // listen by RDMA CM, and are asked if that is wanted.
 func (c *Config) listens(root int, daemons []string, ask bool) bool {
 	pids := family(root)
-	if listens(pids, daemons) {
+	if len(listeners(pids, daemons)) > 0 {
 		return true
 	}
 	if !ask || c.CM == nil {
@@ -104,6 +121,16 @@ func (l *lines) ready() <-chan struct{} {
 		return nil
 	}
 	return l.found
+}
+
+// seen reports whether a line has matched.
+func (l *lines) seen() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done
 }
 
 // beside returns where a program writes to, so that its output goes to out.

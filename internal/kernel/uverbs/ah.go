@@ -1,6 +1,11 @@
 package uverbs
 
 import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
@@ -25,16 +30,46 @@ func (d *Device) checkAddress(global bool, a *rxe.AHAttr) error {
 		return kernel.Refuse(unix.EINVAL, "ah_attr.port_num", "is not 1", "use port 1, the only one")
 	}
 	if !global {
-		return kernel.Refuse(unix.EINVAL, "ah_attr", "has no GRH", "set is_global to 1 (option -g 1 of ibv_rc_pingpong and its like, -x 1 of perftest)")
+		// ibv_rc_pingpong sends the zero GID of an index that has none, and its peer then sets no
+		// is_global.
+		return d.withIndexes(kernel.Refuse(unix.EINVAL, "ah_attr", "has no GRH", "set is_global to 1, and sgid_index (-g of ibv_rc_pingpong, -x of perftest) to one with a GID"))
 	}
 	gid, err := d.rxe.QueryGID(int(a.SGIDIndex))
 	if err != nil {
 		return err
 	}
 	if gid.IsZero() {
-		return kernel.Refuse(unix.ENODATA, "sgid_index", "has no GID", "choose an index that ibv_devinfo -v lists")
+		return d.withIndexes(kernel.Refuse(unix.ENODATA, "sgid_index", "has no GID", "choose one that has"))
 	}
 	return nil
+}
+
+// namedIndexes bounds the indexes that a remedy names.
+const namedIndexes = 3
+
+// withIndexes adds the indexes that have a GID to the remedy of a refusal.
+func (d *Device) withIndexes(err error) error {
+	var refusal *kernel.Refusal
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	var list []string
+	for _, e := range d.rxe.GIDEntries() {
+		list = append(list, strconv.Itoa(e.Index))
+	}
+	switch n := len(list); {
+	case n == 0:
+		list = []string{"this device has none"}
+	case n > namedIndexes:
+		list = append(list[:namedIndexes], fmt.Sprintf("%d more", n-namedIndexes))
+	}
+	last := len(list) - 1
+	or := ""
+	if last > 0 {
+		or = strings.Join(list[:last], ", ") + " or "
+	}
+	refusal.Fix += ": " + or + list[last]
+	return err
 }
 
 func writeCreateAH(k *call) error {

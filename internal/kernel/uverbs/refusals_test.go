@@ -44,7 +44,7 @@ func (w *refusalWalk) Refused(verb string, errno unix.Errno, err error) {
 	var op *rxe.OpError
 	switch {
 	case errors.As(err, &refusal):
-		of = sentence{refusal.Why, refusal.Fix}
+		of = sentence{refusal.Why, strings.TrimSuffix(refusal.Fix, ": 0")} // withIndexes names the device's one GID
 	case errors.As(err, &op):
 		of = sentence{op.Why, op.Fix}
 	}
@@ -365,6 +365,27 @@ func (w *refusalWalk) questions(u *user) {
 	u.ok(u.dev.rxe.SetGIDs([]wire.GID{{15: 1}, {15: 2}}))
 	u.reset()
 	w.refused("max_entries", table(32, 32)())
+}
+
+// TestIndexesOfGIDs: whoever names an index without a GID learns which have one, also if the peer sees
+// the zero GID of that index and sets no is_global.
+func TestIndexesOfGIDs(t *testing.T) {
+	d, engine := newDevice(t)
+	gids := []wire.GID{{15: 1}, {}, {15: 3}, {15: 4}, {15: 5}, {15: 6}}
+	for n, want := range map[int]string{0: ": this device has none", 1: ": 0", 3: ": 0 or 2", 4: ": 0, 2 or 3", 6: ": 0, 2, 3 or 2 more"} {
+		must.OK(t, engine.SetGIDs(gids[:n]))
+		for global, errno := range map[bool]unix.Errno{false: unix.EINVAL, true: unix.ENODATA} {
+			err := d.checkAddress(global, &rxe.AHAttr{PortNum: 1, SGIDIndex: 9})
+			var refusal *kernel.Refusal
+			if !errors.As(err, &refusal) || refusal.Errno != errno || !strings.HasSuffix(refusal.Fix, want) {
+				t.Errorf("%d indexes, GRH %v: %+v, want %q", n, global, refusal, want)
+			}
+		}
+	}
+	r := explain.Refused("modify_qp", unix.EINVAL, d.checkAddress(false, &rxe.AHAttr{PortNum: 1}))
+	if len(strings.Fields(r.String())) >= 30 {
+		t.Errorf("30 words or more: %s", r.String())
+	}
 }
 
 // noSentence are the functions that return a bare EINVAL, and why none reaches a verb of a program.

@@ -2,17 +2,10 @@ package daemon
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
-	"os"
-	"os/user"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
-	"github.com/gorxe/gorxe/wire"
 )
 
 // startDevice starts a device, and completes spec with its address if that is a free one.
@@ -54,42 +47,4 @@ func (s *Server) address() (best netip.Addr) {
 		}
 	}
 	return best
-}
-
-// explain adds a remedy to the error of a device that does not start.
-func (s *Server) explain(err error) error {
-	if !errors.Is(err, rocev2.ErrPortTaken) {
-		return err
-	}
-	holders := ""
-	if names := portUsers(); len(names) > 0 {
-		holders = " Sockets of UDP port 4791 belong to " + strings.Join(names, ", ") + "."
-	}
-	return fmt.Errorf("%w.%s Take a device of your own with `gorxe run --private`, or an address of your own with --device, as rxe0=127.0.0.2. "+
-		"Or attach to the other daemon's socket (--socket, %s), where its user lets you", err, holders, proto.EnvSocket)
-}
-
-// portUsers names the users who have sockets of the RoCEv2 port in this network namespace.
-func portUsers() (names []string) {
-	for _, table := range []string{"udp", "udp6"} {
-		text, err := os.ReadFile("/proc/net/" + table)
-		if err != nil {
-			continue // the error has no holders then
-		}
-		for line := range strings.Lines(string(text)) {
-			// "sl local_address rem_address st tx:rx tr:when retrnsmt uid"
-			f := strings.Fields(line)
-			if len(f) < 8 || !strings.HasSuffix(f[1], fmt.Sprintf(":%04X", wire.UDPPort)) {
-				continue
-			}
-			name := "user " + f[7]
-			if u, err := user.LookupId(f[7]); err == nil {
-				name += " (" + strconv.Quote(u.Username) + ")"
-			}
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
 }

@@ -168,7 +168,7 @@ func (s *Server) open() (err error) {
 		spec := &s.cfg.Devices[i]
 		d, err := s.startDevice(spec, i, shared)
 		if err != nil {
-			return &proto.DeviceError{Device: *spec, Err: s.explain(err)}
+			return &proto.DeviceError{Device: *spec, Err: portTaken(err)}
 		}
 		s.devices = append(s.devices, d)
 		devices = append(devices, d.sysfs())

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -110,7 +111,7 @@ func TestPortTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	_, err := Start(Config{Socket: path, Devices: s.cfg.Devices})
 	if err == nil || !strings.Contains(err.Error(), "--private") || !strings.Contains(err.Error(), proto.EnvSocket) ||
-		!strings.Contains(err.Error(), "belong to user "+strconv.Itoa(os.Geteuid())) {
+		!strings.Contains(err.Error(), fmt.Sprintf("[%d] of user %d", os.Getpid(), os.Geteuid())) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {

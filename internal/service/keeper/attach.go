@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -201,22 +199,8 @@ func (s *search) startPrivate() (err error) {
 		return fmt.Errorf("starting a daemon: %w", err)
 	}
 	go cmd.Wait() //nolint:errcheck // the daemon reports its own errors
-	if err = ready(r); err == nil {
+	if err = proto.ReadOutcome(r); err == nil {
 		s.started = append(s.started, r)
 	}
 	return err
-}
-
-// ready waits until the daemon reports the outcome of its start.
-func ready(r io.Reader) error {
-	word, err := bufio.NewReader(r).ReadString('\n')
-	switch {
-	case err == nil && word == proto.ReadyWord+"\n":
-		return nil
-	case word == "":
-		return errors.New("the daemon ended before it was ready: `gorxe daemon` shows why")
-	case strings.HasPrefix(word, proto.RunsWord):
-		return proto.ErrDaemonRuns
-	}
-	return errors.New(strings.TrimSuffix(word, "\n"))
 }

@@ -48,6 +48,8 @@ type Outcome struct {
 	FaultsErr error
 	// Errors is how many errors of the program the daemon recorded; 0 if processes of it still run.
 	Errors uint64
+	// Devices has the names of the program's devices.
+	Devices []string
 	// Report is what is known of the session, if Config.Report asks for it. ReportErr is why it is
 	// not known.
 	Report    *proto.Report
@@ -142,7 +144,7 @@ func Run(cfg Config) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 	}
-	outcome := Outcome{status: status, Errors: f.errors}
+	outcome := Outcome{status: status, Errors: f.errors, Devices: f.devices}
 	if f.faults != nil {
 		outcome.Faults, outcome.FaultsErr = f.faults.List()
 		f.faults.Close()
@@ -184,6 +186,7 @@ type front struct {
 	told    int            // notices sent to the keeper
 	errors  uint64         // of the program, as the keeper said
 	heard   int            // notices that the keeper has handled
+	devices []string       // their names
 }
 
 // start connects to a daemon and starts the keeper.
@@ -211,6 +214,9 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 		return err
 	}
 	defer client.Close()
+	for _, d := range hello.Devices {
+		f.devices = append(f.devices, d.Name)
+	}
 	// The keeper must not miss signals to the group while it starts.
 	if f.in, err = newInbox(); err != nil {
 		return err

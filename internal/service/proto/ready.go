@@ -1,8 +1,10 @@
 package proto
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -10,10 +12,11 @@ import (
 )
 
 // A private daemon writes one of these, or an error, and a newline to the pipe of the
-// `gorxe run` that started it.
+// `gorxe run` that started it. The lines of an error have lineEnd between them.
 const (
-	ReadyWord = "ready"
-	RunsWord  = "another daemon was faster"
+	readyWord = "ready"
+	runsWord  = "another daemon was faster"
+	lineEnd   = "\x00"
 )
 
 // readyFD is the pipe's descriptor.
@@ -32,15 +35,31 @@ func NewReady() (*Ready, error) {
 }
 
 // Say tells the outcome of Start.
-func (r *Ready) Say(err error) {
-	word := ReadyWord
+func (r *Ready) Say(err error) { say(r.pipe, err) }
+
+func say(w io.Writer, err error) {
+	word := readyWord
 	switch {
 	case errors.Is(err, ErrDaemonRuns):
-		word = RunsWord
+		word = runsWord
 	case err != nil:
-		word = strings.ReplaceAll(err.Error(), "\n", "; ")
+		word = strings.ReplaceAll(err.Error(), "\n", lineEnd)
 	}
-	fmt.Fprintln(r.pipe, word)
+	fmt.Fprintln(w, word)
+}
+
+// ReadOutcome waits until a private daemon tells the outcome of its start, and returns its error.
+func ReadOutcome(r io.Reader) error {
+	word, err := bufio.NewReader(r).ReadString('\n')
+	switch {
+	case err == nil && word == readyWord+"\n":
+		return nil
+	case word == "":
+		return errors.New("the daemon ended before it was ready: `gorxe daemon` shows why")
+	case strings.HasPrefix(word, runsWord):
+		return ErrDaemonRuns
+	}
+	return errors.New(strings.ReplaceAll(strings.TrimSuffix(word, "\n"), lineEnd, "\n"))
 }
 
 // AwaitEnd returns when the `gorxe run` has closed its end: it has a session, or it has died.

@@ -56,7 +56,7 @@ func Curve(ctx context.Context, cfg Config) (points []Point, machine Machine, er
 	for _, where := range []string{OneDaemon, TwoDaemons} {
 		for _, r := range curveRows(where) {
 			for _, n := range CurvePairs {
-				p, err := curvePoint(ctx, cfg, filepath.Join(dir, strconv.Itoa(len(points))), r, n)
+				p, err := curvePoint(ctx, cfg, dir, r, n)
 				if errors.Is(err, errNoHosts) {
 					fmt.Fprintf(cfg.Progress, "%s: %v\n", r.Name(), err)
 					break
@@ -78,7 +78,7 @@ func Curve(ctx context.Context, cfg Config) (points []Point, machine Machine, er
 
 func curvePoint(ctx context.Context, cfg Config, dir string, r Row, pairs int) (p Point, err error) {
 	p = Point{Row: r, Pairs: pairs}
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if dir, err = os.MkdirTemp(dir, ""); err != nil {
 		return p, err
 	}
 	cfg.Looks = filepath.Join(dir, "looks")

@@ -2,8 +2,8 @@ package doorbell
 
 import "testing"
 
-// TestInstancesShared: one user cannot take the inotify instances of all, and those of watches that
-// have ended come back.
+// TestInstancesShared: one user cannot take the inotify instances of all, a later user has a share,
+// and those of watches that have ended come back.
 func TestInstancesShared(t *testing.T) {
 	var all Instances
 	watches := func(own *Instances) (open []*Watch) {
@@ -22,8 +22,8 @@ func TestInstancesShared(t *testing.T) {
 	for range 2 {
 		var greedy, other Instances
 		taken := watches(&greedy)
-		if len(taken) != maxOwn {
-			t.Errorf("a user has %d instances of %d", len(taken), maxInstances)
+		if len(taken) != freeInstances {
+			t.Errorf("a lone user has %d instances of %d, and not %d", len(taken), maxInstances, freeInstances)
 		}
 		if got := watches(&other); len(got) != maxOwn {
 			t.Errorf("beside that user, another one has %d", len(got))

@@ -15,7 +15,11 @@ const (
 	// (fs.inotify.max_user_instances), and maxInstances is half of them. Twice: none are left for
 	// the user's other programs. Half: 32 sessions.
 	maxInstances = 64
-	// maxOwn is for the programs of one user, so that others have some, too.
+	// freeInstances are for whoever comes first: 16 pairs of programs of a lone user. Twice: others
+	// have none. Half: the clients of 16 pairs have trapped doorbells, and a twentieth of the rate.
+	freeInstances = maxInstances / 2
+	// maxOwn is for the programs of one user once those are taken. Twice: two users have all.
+	// Half: a user who comes later has four pairs.
 	maxOwn = maxInstances / 4
 	// While there are fewer than manyInstances, a session may have several. Twice: a few sessions
 	// take half of all. Half: the third session with four devices has one instance.

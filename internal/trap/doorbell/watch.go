@@ -163,10 +163,7 @@ func (w *Watch) begin() bool {
 		return false
 	case w.open.Load():
 		return true
-	case !w.own.take(maxOwn):
-		return false
-	case !w.instances.take(maxInstances):
-		w.own.open.Add(-1)
+	case !w.count():
 		return false
 	case !w.make():
 		w.uncount()
@@ -177,6 +174,22 @@ func (w *Watch) begin() bool {
 		return false
 	}
 	w.open.Store(true)
+	return true
+}
+
+// count counts an instance, and reports whether the user may have one more.
+func (w *Watch) count() bool {
+	if !w.instances.take(maxInstances) {
+		return false
+	}
+	mine := int32(maxOwn)
+	if w.instances.open.Load() <= freeInstances {
+		mine = maxInstances
+	}
+	if !w.own.take(mine) {
+		w.instances.open.Add(-1)
+		return false
+	}
 	return true
 }
 
