@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"github.com/gorxe/gorxe/internal/service/daemon"
 	"github.com/gorxe/gorxe/internal/service/pod"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/rocev2"
 )
 
 // servePod is the daemon of the containers of a network namespace, which gorxe-runtime starts.
@@ -46,6 +49,10 @@ func startPod(words []string, conns <-chan *net.UnixConn) (pod.Server, error) {
 	server, err := daemon.Start(daemon.Config{
 		Devices: specs, Socket: ociruntime.InsideSocket, Conns: conns, Log: slog.New(slog.DiscardHandler),
 	})
+	if errors.Is(err, rocev2.ErrPortTaken) {
+		err = fmt.Errorf("%w. In a container, %s chooses another address, and --gorxe-socket of %s the daemon that has this one",
+			err, ociruntime.EnvDevices, ociruntime.Name)
+	}
 	if err != nil {
 		return nil, err // without the type: a nil server is no nil interface
 	}

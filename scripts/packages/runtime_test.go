@@ -136,6 +136,7 @@ func TestRuntime(t *testing.T) {
 		"killed":           {find + "kill -9 $$", nil, "rxe0", 137},
 		"ordinary user":    {find + "id -u", []string{"--user", "1234"}, "1234", 0},
 		"drops root":       {"setpriv --reuid 1000 --regid 1000 --clear-groups ibv_devices", nil, "rxe0", 0},
+		"becomes a user":   {"perl -MPOSIX -e 'setgid(1000); setuid(1000); $< == 1000 or die; open(F, \"+<\", \"/dev/infiniband/uverbs0\") or die \"$!\"; print \"opened\\n\"'", nil, "opened", 0},
 		"read-only root":   {find + "! touch /x && echo no writing", []string{"--read-only"}, "no writing", 0},
 		"no capabilities":  {find + "grep CapEff /proc/self/status", []string{"--cap-drop", "all"}, "CapEff:\t0000000000000000", 0},
 		"seccomp profile":  {find + "grep Seccomp: /proc/self/status", nil, "Seccomp:\t2", 0},
@@ -171,8 +172,8 @@ func TestRuntime(t *testing.T) {
 	p.execAsRoot()
 }
 
-// execAsRoot: a process that exec adds as root has the device in a container of an ordinary user, who
-// cannot put a daemon of his own at the socket.
+// execAsRoot: a process that exec adds as root has the device in a container of an ordinary user. That
+// user cannot put another daemon at the socket.
 func (p *podman) execAsRoot() {
 	p.t.Helper()
 	p.ok(append(append([]string{"run", "--detach", "--name", "user", "--user", "1234", "--network", "none"}, limits...), testImage, "sh", "-c", "echo ready; while :; do sleep 0.1; done")...)

@@ -12,9 +12,9 @@ import (
 	"github.com/gorxe/gorxe/internal/service/pod"
 )
 
-// hookCommand is what the runtime calls this program with, as a hook createRuntime: the container's
-// namespaces and mounts exist, and no program of the image runs (OCI Runtime Specification,
-// config.md, POSIX-platform Hooks).
+// hookCommand is what the runtime calls this program with, as a hook createRuntime. By then the
+// container's namespaces and mounts exist, and no program of the image runs (OCI Runtime
+// Specification, config.md, POSIX-platform Hooks).
 const hookCommand = "_join"
 
 // hookTimeout, in seconds, bounds the hook: a daemon that ends takes five.

@@ -12,8 +12,8 @@ import (
 	"github.com/gorxe/gorxe/internal/test/must"
 )
 
-// The container that holds a pod's namespaces stays as the engine made it, also if it could not have
-// a device: the one of Kubernetes has no /proc in some versions.
+// The container that holds a pod's namespaces stays as the engine made it. It need not be one that
+// could have a device.
 func TestSandbox(t *testing.T) {
 	for name, c := range map[string]struct {
 		annotations, args string

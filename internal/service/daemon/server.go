@@ -35,8 +35,8 @@ type Config struct {
 	// Socket is the path to listen at. Inherited, if set, listens there already.
 	Socket    string
 	Inherited *net.UnixListener
-	// Conns, if not nil, has the connections of programs, and then Socket is a name only: the daemon
-	// is that of the containers of a network namespace (package pod), and ends with ctx.
+	// Conns, if not nil, has the connections of programs. The daemon is that of the containers of a
+	// network namespace (package pod): it ends with ctx, and makes no socket.
 	Conns <-chan *net.UnixConn
 	// SocketMode and SocketGroup set which users may attach, beside the socket's owner. An
 	// empty group changes nothing.

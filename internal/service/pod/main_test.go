@@ -95,7 +95,7 @@ func newHouse(t *testing.T) *house {
 func (h *house) create(name string, devices ...string) *container {
 	h.t.Helper()
 	root := must.Get[string](h.t)(os.MkdirTemp("/dev/shm", "gorxe-pod-")) // a tmpfs
-	h.t.Cleanup(func() { os.RemoveAll(root) })
+	h.t.Cleanup(func() { must.OK(h.t, os.RemoveAll(root)) })
 	must.OK(h.t, os.Mkdir(filepath.Join(root, "run"), 0o755))
 	c := &container{process: exec.Command("sleep", "1000")}
 	must.OK(h.t, c.process.Start())

@@ -135,7 +135,7 @@ func TestDevices(t *testing.T) {
 // A container's file system does not lead the socket elsewhere.
 func TestDirectory(t *testing.T) {
 	outside := must.Get[string](t)(os.MkdirTemp("/dev/shm", "gorxe-pod-"))
-	t.Cleanup(func() { os.RemoveAll(outside) })
+	t.Cleanup(func() { must.OK(t, os.RemoveAll(outside)) })
 	must.OK(t, os.Mkdir(filepath.Join(outside, "run"), 0o755))
 	h := newHouse(t)
 	for name, prepare := range map[string]func(c *container) error{

@@ -31,14 +31,14 @@ func Serve(ctx context.Context, args []string, start Start) error {
 		unix.CloseOnExec(fd)
 	}
 	path := args[0]
-	// The lock comes last: a daemon that starts then finds the UDP ports free.
-	lock := os.NewFile(lockFD, path+" lock")
-	defer lock.Close()
-	defer os.Remove(lockName(path)) //nolint:errcheck // a file that is left does no harm
 	control, err := listener(os.NewFile(controlFD, path))
 	if err != nil {
 		return err
 	}
+	// The lock comes last: a daemon that starts then finds the UDP ports free.
+	lock := os.NewFile(lockFD, path+" lock")
+	defer lock.Close()
+	defer os.Remove(path + proto.LockSuffix) //nolint:errcheck // a file that is left does no harm
 	p := newGroup(ctx, start)
 	defer p.wait()
 	defer control.Close() //nolint:errcheck // nothing is buffered in it
@@ -52,8 +52,6 @@ func Serve(ctx context.Context, args []string, start Start) error {
 	<-p.ctx.Done()
 	return nil
 }
-
-func lockName(path string) string { return path + proto.LockSuffix }
 
 // listener takes over a listening socket.
 func listener(f *os.File) (*net.UnixListener, error) {
@@ -178,7 +176,7 @@ func (g *group) deliver(conn *net.UnixConn, devices []string) {
 	select {
 	case s.conns <- conn:
 	case <-s.ended:
-		conn.Close()
+		conn.Close() //nolint:errcheck // nothing is buffered in it
 	}
 }
 
