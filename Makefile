@@ -45,7 +45,8 @@ uninstall: ## Remove what make install has installed
 	@./scripts/install.sh --remove "$(DESTDIR)" "$(PREFIX)"
 
 packages: have-go ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/packages, offline
-	cd scripts/packages && $(GO) run .
+	@echo "compiling the program that makes packages (once; minutes on two cores)"
+	@cd scripts/packages && $(GO) run .
 
 # Those that take longest, or need Docker.
 CONTAINER_TESTS := TestRuntimeLeavesNothing|TestPodsKilled|TestCRI|TestSharedDaemon|TestDocker|TestARM64
@@ -68,7 +69,11 @@ demo: have-go ## Run stock RDMA programs under gorxe run, then two devices over 
 	@$(MAKE) --no-print-directory build
 	@./scripts/demo.sh
 
-test: setup vet unit interop race ## Run what CI tests: vet, all tests, a kernel's rdma_rxe, all tests under -race
+# Programs of unit mostly wait, and the emulated machine of interop has one processor: both run at
+# once.
+test: setup vet ## Run what CI tests: vet, all tests, a kernel's rdma_rxe, all tests under -race
+	@$(MAKE) --no-print-directory -j2 unit interop
+	@$(MAKE) --no-print-directory race
 
 # The race detector finds nothing in a package that starts no goroutine and uses no unsafe pointer,
 # as scripts/docs checks of these. make unit runs their tests.
@@ -81,18 +86,20 @@ TAKEN := $(if $(CI),-taken)
 # compiled once.
 NOCGO := CGO_ENABLED=0
 
-# The tests that take longest start first, and the other packages run beside them.
-EVERYTHING := ./internal/test/e2e ./...
+# The tests that take longest start first, and the other packages run beside them. One package more
+# runs at once than there are processors, because that one mostly waits.
+EVERYTHING := ./internal/test/e2e ./internal/trap ./rxe/sim ./...
+AT_ONCE    := -p $(shell expr $$(nproc) + 1)
 
 unit: ## Run all tests once, in random order
-	$(NOCGO) $(GO) run ./scripts/gotest $(TAKEN) -timeout 20m -shuffle=on $(EVERYTHING)
+	$(NOCGO) $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 20m -shuffle=on $(EVERYTHING)
 
 # The tests of stock programs build the command, whose packages are compiled before, so that this does
 # not happen twice at a time.
 race: ## Run all tests under the race detector, with fewer simulation seeds
 	CGO_ENABLED=1 $(GO) list -race -export ./cmd/gorxe > /dev/null
 	packages=$$($(GO) list $(EVERYTHING) | grep -vE '/gorxe/($(SEQUENTIAL))$$') && \
-		CGO_ENABLED=1 $(GO) run ./scripts/gotest $(TAKEN) -timeout 20m -race -shuffle=on $$packages
+		CGO_ENABLED=1 $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 20m -race -shuffle=on $$packages
 
 e2e: setup ## Run every case of stock programs under gorxe run (KILLS=200)
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid

@@ -2,12 +2,12 @@ package rocev2
 
 import (
 	"net/netip"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/sched/standby"
+	"github.com/gorxe/gorxe/internal/test/leak"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -58,16 +58,13 @@ func (tr *trap) block(t *testing.T, from *Port, route *wire.Route) (free chan st
 	return <-tr.blocked
 }
 
-// settle waits until as many goroutines run as before, because those of freed calls
-// need a moment to end.
-func settle(goroutines int) {
-	for runtime.NumGoroutine() > goroutines {
-		runtime.Gosched()
-	}
+// noReaders waits until the readers of closed ports have ended: those of freed calls need a moment.
+func noReaders(t *testing.T) {
+	t.Helper()
+	must.Eventually(t, "the readers of closed ports end", func() bool { return leak.Running("rocev2.(*reader).run") == 0 })
 }
 
 func TestOthersContinueWhenACallBlocks(t *testing.T) {
-	before := runtime.NumGoroutine()
 	src, dst, other := netip.MustParseAddr("127.0.15.1"), netip.MustParseAddr("127.0.15.2"), netip.MustParseAddr("127.0.15.3")
 	tr := newTrap()
 	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive}), open(t, Config{Address: src, Receiver: discard})
@@ -92,11 +89,10 @@ func TestOthersContinueWhenACallBlocks(t *testing.T) {
 	for _, p := range []*Port{rx, tx, tx2} {
 		must.OK(t, p.Close())
 	}
-	settle(before)
+	noReaders(t)
 }
 
 func TestCloseWhileBlocked(t *testing.T) {
-	before := runtime.NumGoroutine()
 	src, dst := netip.MustParseAddr("127.0.16.1"), netip.MustParseAddr("127.0.16.2")
 	tr := newTrap()
 	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive}), open(t, Config{Address: src, Receiver: discard})
@@ -121,7 +117,7 @@ func TestCloseWhileBlocked(t *testing.T) {
 	close(last)
 	must.OK(t, again.Close())
 	must.OK(t, tx.Close())
-	settle(before)
+	noReaders(t)
 }
 
 // TestTakeoversUnderTraffic frees blocked calls at any moment while packets

@@ -214,9 +214,9 @@ func (c *completer) timeout(q *QP) {
 }
 
 // badResponse ends the request at una, whose answer does not fit it.
-func (c *completer) badResponse(q *QP, psn wire.PSN) {
+func (c *completer) badResponse(q *QP, why Failure) {
 	q.dev.counters.BadResponse.Add(1)
-	q.blame(Failure{Cause: CauseBadResponse, PSN: psn})
+	q.blame(why)
 	c.failOldest(q, WCBadRespErr)
 }
 
@@ -285,7 +285,7 @@ func (c *completer) nak(q *QP, psn wire.PSN, code wire.NAKCode, st *step) {
 		q.blame(Failure{Cause: CauseNAK, PSN: psn, Syndrome: wire.SyndromeNAK(code)})
 		c.failOldest(q, status)
 	case code != wire.NAKPSNSequence:
-		c.badResponse(q, psn)
+		c.badResponse(q, Failure{Cause: CauseBadResponse, PSN: psn})
 	case q.send.rnrUntil == 0:
 		// A sequence NAK during an RNR wait tells nothing new: rdma_rxe sends one
 		// for packets in flight behind the refused one.
@@ -313,7 +313,11 @@ func (c *completer) data(q *QP, pkt packet, st *step) {
 	}
 	index := uint32(psn.Diff(wqe.first))
 	if !q.expectedData(wqe, index, pkt) {
-		c.badResponse(q, psn)
+		f := Failure{Cause: CauseBadResponse, PSN: psn}
+		if f.Bytes = pkt.otherMTU(q.attr.PathMTU); f.Bytes > 0 {
+			f.Cause, f.MTU = CauseMTU, q.attr.PathMTU
+		}
+		c.badResponse(q, f)
 		return
 	}
 	if wqe.op == WRRead && !c.scatter(q, wqe, index*uint32(q.mtu()), pkt.Payload()) {
@@ -418,7 +422,7 @@ func (c *completer) atomic(q *QP, pkt wire.Packet, st *step) {
 		return
 	}
 	if wqe.op != WRCompareSwap && wqe.op != WRFetchAdd {
-		c.badResponse(q, pkt.PSN())
+		c.badResponse(q, Failure{Cause: CauseBadResponse, PSN: pkt.PSN()})
 		return
 	}
 	if !c.completeOwed(q) {

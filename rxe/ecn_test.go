@@ -191,8 +191,9 @@ func limit(b *bench, rate int64) {
 // sentOver runs deadlines for a time, and returns the payload that was sent meanwhile, and the
 // most at once.
 func (b *bench) sentOver(d time.Duration) (bytes, most int) {
-	for end := b.clock.now + Time(d); b.clock.now < end; {
-		b.clock.now = max(b.clock.armed, b.clock.now+1)
+	end := b.clock.now + Time(d)
+	for b.clock.armed != 0 && b.clock.armed < end {
+		b.clock.now, b.clock.armed = max(b.clock.now, b.clock.armed), 0
 		b.dev.Expire()
 		step := 0
 		for _, p := range b.take() {
@@ -200,6 +201,7 @@ func (b *bench) sentOver(d time.Duration) (bytes, most int) {
 		}
 		bytes, most = bytes+step, max(most, step)
 	}
+	b.clock.now = end
 	return bytes, most
 }
 

@@ -27,7 +27,10 @@ type Failure struct {
 	Key      KeyRefusal    // of CauseKey and CauseRemoteKey
 	// Malformed, of CauseMalformed, is what PostSend said of the work request; nil: nothing.
 	Malformed error
-	Bytes     uint64 // of CauseRecvShort: of the receive buffer; of CauseLimit: the limit
+	// Bytes of CauseRecvShort: of the receive buffer; of CauseLimit: the limit; of CauseMTU: in the
+	// peer's packet.
+	Bytes uint64
+	MTU   MTU // of CauseMTU: of this side
 }
 
 // Cause is what was found wrong where a failure was decided.
@@ -57,6 +60,7 @@ const (
 	CauseMisaligned         // an atomic on an address that is not a multiple of 8
 	CauseRemoteKey          // the peer's key gives no access: Key
 	CauseInvalidate         // a key that cannot be invalidated
+	CauseMTU                // the peer's packets are as long as another path MTU allows: Bytes, MTU
 	CauseLimit              // the message is longer than max_msg_sz of a Subdevice: Bytes
 	NumCauses
 )
@@ -142,8 +146,11 @@ func (r *responder) reportFault(q *QP, f fault, psn wire.PSN, status WCStatus) {
 	}
 	rule := &faultRules[f]
 	x := Failure{Status: status, Cause: faultCauses[f], PSN: psn, Bytes: r.recv.capacity}
-	if x.Cause == CauseLimit {
+	switch {
+	case x.Cause == CauseLimit:
 		x.Bytes = q.maxMessage
+	case x.Cause == CauseLength && r.misfit > 0:
+		x.Cause, x.Bytes, x.MTU = CauseMTU, r.misfit, q.attr.PathMTU
 	}
 	if x.Recv = r.recv.hasWQE && status != WCSuccess; x.Recv {
 		x.ID = r.recv.wqe.ID

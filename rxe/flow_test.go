@@ -1,7 +1,6 @@
 package rxe
 
 import (
-	"runtime"
 	"sync"
 	"testing"
 
@@ -18,10 +17,7 @@ func newUCPair(t *testing.T) (d *pairEnd, a, b *QP) {
 	fill(d.mem.b[:size])
 	var qps [2]*QP
 	for i := range qps {
-		q, err := d.pd.CreateQP(QPInitAttr{Type: QPUC, SendCQ: d.cq, RecvCQ: d.cq,
-			Cap: QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}})
-		must.OK(t, err)
-		qps[i] = q
+		qps[i] = newUC(t, d)
 	}
 	for i, q := range qps {
 		connectUC(t, q, qps[1-i], d.gid)
@@ -32,6 +28,14 @@ func newUCPair(t *testing.T) (d *pairEnd, a, b *QP) {
 		SGL: []SGE{{Length: size, LKey: d.mr.LKey()}}}})
 	must.OK(t, err)
 	return d, a, b
+}
+
+func newUC(t *testing.T, e *pairEnd) *QP {
+	t.Helper()
+	q, err := e.pd.CreateQP(QPInitAttr{Type: QPUC, SendCQ: e.cq, RecvCQ: e.cq,
+		Cap: QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}})
+	must.OK(t, err)
+	return q
 }
 
 func connectUC(t *testing.T, q, peer *QP, gid wire.GID) {
@@ -146,19 +150,16 @@ func TestUCOrder(t *testing.T) {
 			first = false
 			other := make(chan struct{})
 			wg.Go(func() { write(); close(other) })
-			waits := func() bool {
+			must.Eventually(t, "the other thread waits or has ended", func() bool {
+				select {
+				case <-other:
+					return true
+				default:
+				}
 				b.qp.gate.mu.Lock()
 				defer b.qp.gate.mu.Unlock()
 				return b.qp.gate.waiting > 0
-			}
-			for done := false; !done && !waits(); {
-				select {
-				case <-other:
-					done = true
-				default:
-					runtime.Gosched()
-				}
-			}
+			})
 		}
 		for i := range bursts {
 			pkt, err := wire.Parse(bursts[i].Packet(0)[:bursts[i].Seg-wire.ICRCLen])

@@ -2,10 +2,10 @@ package rxe
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -171,14 +171,14 @@ func TestDeregWaits(t *testing.T) {
 	b, _ := q.remoteAccess(key, 0, 1, AccessRemoteRead)
 	done := make(chan error)
 	go func() { done <- mr.Dereg() }()
-	for reg.uses.n.Load()&useDying == 0 { // until Dereg is in its wait
+	must.Eventually(t, "Dereg is in its wait", func() bool {
 		select {
 		case err := <-done:
 			t.Fatalf("Dereg returned %v with two accesses in flight", err)
 		default:
-			runtime.Gosched()
 		}
-	}
+		return reg.uses.n.Load()&useDying != 0
+	})
 	if _, r := q.remoteAccess(key, 0, 1, AccessRemoteRead); r != keyNotFound {
 		t.Errorf("access to a dying region: %v", r)
 	}

@@ -39,7 +39,8 @@ type responder struct {
 	grh [wire.GRHLen]byte // GRH of the datagram being received
 	wc  WC                // the completion being made
 
-	asked WorkFault // of faultAsked
+	asked  WorkFault // of faultAsked
+	misfit uint64    // of faultLength: see packet.otherMTU
 }
 
 // receiving is the receive work request that the responder has taken off the queue.

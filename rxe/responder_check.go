@@ -163,6 +163,7 @@ func (r *responder) checkLength(q *QP, pkt packet) fault {
 		ok = size == 0 && flushAccess(pkt.Packet) != 0 && level <= wire.FlushMR && pkt.DMALen() <= MaxMessage
 	}
 	if !ok {
+		r.misfit = pkt.otherMTU(q.attr.PathMTU)
 		return faultLength
 	}
 	return q.inboundMessage(message)
@@ -180,6 +181,18 @@ func (pkt packet) validLength(mtu int) bool {
 	default:
 		return size <= full
 	}
+}
+
+// otherMTU returns how long a packet is whose sender has another path MTU, or 0 if nothing suggests
+// that it has.
+func (pkt packet) otherMTU(mtu MTU) uint64 {
+	size := len(pkt.Payload()) / int(pkt.count)
+	switch {
+	case pkt.Info().Has(wire.OpFirst|wire.OpMiddle) && size != int(mtu) && MTU(size).Valid(),
+		size > int(mtu) && size <= int(maxMTU):
+		return uint64(size)
+	}
+	return 0
 }
 
 // checkRKey checks the n bytes that a request names, for one or more remote

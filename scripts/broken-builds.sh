@@ -43,5 +43,5 @@ run || { cat "$log" >&2; exit 1; }
 echo "as it is: passes"
 grep -E '^ *--- (FAIL|PASS): .*/.*/.*/' "$log"
 broken "wrong ICRC seed" wire/icrc.go '/prefix4 = feed(/s/\^uint32(0)/0/'
-broken "PSN off by one" rxe/requester.go '/PSN: *w\.first\.Add(index),/s/index/index+1/'
-broken "AckReq missing" rxe/requester.go '/h\.AckReq = acks\.next(/s/=.*/= acks.next(index == w.packets-1, size) \&\& false/'
+broken "PSN off by one" rxe/requester_packets.go '/PSN: *psn,/s/psn,/psn+1,/'
+broken "AckReq missing" rxe/gather.go '/h\.AckReq, .* = m\.acks\.next(/s/size)/size) \&\& false/'

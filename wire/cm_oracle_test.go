@@ -146,9 +146,7 @@ func addREQ(s cmSet, add func(CMMessage, ...tsharkField)) {
 	q.SetQKey(uint32(n(0x0badcafe)))
 	q.SetQPN(QPN(n(0x123456) & QPNMask))
 	q.SetResponderResources(uint8(n(16)))
-	q.SetEECN(uint32(n(0x234567)) & QPNMask)
 	q.SetInitiatorDepth(uint8(n(17)))
-	q.SetRemoteEECN(uint32(n(0x345678)) & QPNMask)
 	q.SetRemoteCMTimeout(uint8(n(20)) & 31)
 	q.SetTransportType(uint8(n(1)) & 3)
 	q.SetFlowControl(n(0)&1 != 0)
@@ -157,7 +155,6 @@ func addREQ(s cmSet, add func(CMMessage, ...tsharkField)) {
 	q.SetRetryCount(uint8(n(6)) & 7)
 	q.SetPKey(PKey(n(0x8123)))
 	q.SetPathMTU(uint8(n(3)) & 15)
-	q.SetRDCExists(n(1)&2 != 0)
 	q.SetRNRRetryCount(uint8(n(5)) & 7)
 	q.SetMaxCMRetries(uint8(n(15)) & 15)
 	q.SetSRQ(n(0)&8 != 0)
@@ -169,12 +166,12 @@ func addREQ(s cmSet, add func(CMMessage, ...tsharkField)) {
 		hexField("cm.req", 8, n(0x11223344)&0xffffffff), hexField("cm.req.serviceid", 16, uint64(ServiceID(PortSpaceTCP, uint16(n(7174))))),
 		hexField("cm.req.localcaguid", 16, n(0x505400fffe770001)), hexField("cm.req.localqkey", 8, n(0x0badcafe)&0xffffffff),
 		hexField("cm.req.localqpn", 6, n(0x123456)&QPNMask), hexField("cm.req.responderres", 2, n(16)&255),
-		hexField("cm.req.localeecn", 6, n(0x234567)&QPNMask), hexField("cm.req.initdepth", 2, n(17)&255),
-		hexField("cm.req.remoteeecn", 6, n(0x345678)&QPNMask), hexField("cm.req.remoteresptout", 2, n(20)&31),
+		hexField("cm.req.localeecn", 6, 0), hexField("cm.req.initdepth", 2, n(17)&255),
+		hexField("cm.req.remoteeecn", 6, 0), hexField("cm.req.remoteresptout", 2, n(20)&31),
 		hexField("cm.req.transpsvctype", 2, n(1)&3), hexField("cm.req.e2eflowctrl", 2, n(0)&1),
 		hexField("cm.req.startpsn", 6, n(0xabcdef)&PSNMask), hexField("cm.req.localresptout", 2, n(21)&31),
 		hexField("cm.req.retrcount", 2, n(6)&7), hexField("cm.req.pkey", 4, n(0x8123)&0xffff),
-		hexField("cm.req.pppmtu", 2, n(3)&15), hexField("cm.req.rdcexist", 2, n(1)&2>>1), hexField("cm.req.rnrretrcount", 2, n(5)&7),
+		hexField("cm.req.pppmtu", 2, n(3)&15), hexField("cm.req.rdcexist", 2, 0), hexField("cm.req.rnrretrcount", 2, n(5)&7),
 		hexField("cm.req.maxcmretr", 2, n(15)&15), hexField("cm.req.srq", 2, n(0)&8>>3), hexField("cm.req.ext_transport", 2, n(1)&7),
 	}
 	// Flow label and rate are left to TestCMFields: tshark 4.0 reads the first three
@@ -227,7 +224,6 @@ func addREP(n func(uint64) uint64, add func(CMMessage, ...tsharkField)) {
 	p.SetCommIDs(uint32(local), uint32(remote))
 	p.SetQKey(uint32(n(0x0badcafe)))
 	p.SetQPN(QPN(n(0x123456) & QPNMask))
-	p.SetEECN(uint32(n(0x234567)) & QPNMask)
 	p.SetStartingPSN(PSN(n(0xabcdef) & PSNMask))
 	p.SetResponderResources(uint8(n(16)))
 	p.SetInitiatorDepth(uint8(n(17)))
@@ -239,7 +235,7 @@ func addREP(n func(uint64) uint64, add func(CMMessage, ...tsharkField)) {
 	p.SetCAGUID(n(0x505400fffe770002))
 	add(p,
 		hexField("cm.rep", 8, local), hexField("cm.rep.remotecommid", 8, remote), hexField("cm.rep.localqkey", 8, n(0x0badcafe)&0xffffffff),
-		hexField("cm.rep.localqpn", 6, n(0x123456)&QPNMask), hexField("cm.rep.localeecn", 6, n(0x234567)&QPNMask),
+		hexField("cm.rep.localqpn", 6, n(0x123456)&QPNMask), hexField("cm.rep.localeecn", 6, 0),
 		hexField("cm.rep.startpsn", 6, n(0xabcdef)&PSNMask), hexField("cm.rep.respres", 2, n(16)&255),
 		hexField("cm.rep.initdepth", 2, n(17)&255), hexField("cm.rep.tgtackdelay", 2, n(15)&31),
 		hexField("cm.rep.failoveracc", 2, n(1)&3), hexField("cm.rep.e2eflowctrl", 2, n(1)&1),

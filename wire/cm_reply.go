@@ -22,7 +22,6 @@ const (
 	repQKey           = 8  // 32 bits, of an RD queue pair
 	repQPN            = 12 // 24 bits
 	repVendorHigh     = 15 // 8 bits; the vendor ID is in three pieces
-	repEECN           = 16 // 24 bits
 	repVendorMiddle   = 19 // 8 bits
 	repStartingPSN    = 20 // 24 bits
 	repVendorLow      = 23 // 8 bits
@@ -53,10 +52,6 @@ func (m CMREP) SetQKey(v uint32) { m.put32(repQKey, v) }
 // QPN returns the sender's queue pair.
 func (m CMREP) QPN() QPN     { return QPN(m.u24(repQPN)) }
 func (m CMREP) SetQPN(v QPN) { m.put24(repQPN, uint32(v)) }
-
-// EECN returns the end-to-end context of RD.
-func (m CMREP) EECN() uint32     { return m.u24(repEECN) }
-func (m CMREP) SetEECN(v uint32) { m.put24(repEECN, v) }
 
 // VendorID returns the vendor whose options the sender accepts under ECE.
 func (m CMREP) VendorID() uint32 {

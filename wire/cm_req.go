@@ -18,9 +18,7 @@ const (
 	reqQKey              = 28 // 32 bits, of an RD queue pair
 	reqQPN               = 32 // 24 bits
 	reqResponderDepth    = 35 // 8 bits
-	reqEECN              = 36 // 24 bits
 	reqInitiatorDepth    = 39 // 8 bits
-	reqRemoteEECN        = 40 // 24 bits
 	reqRemoteTimeoutByte = 43
 	reqStartingPSN       = 44 // 24 bits
 	reqLocalTimeoutByte  = 47
@@ -40,7 +38,6 @@ var (
 	reqLocalTimeout  = bitField{3, 5} // of byte 47
 	reqRetryCount    = bitField{0, 3}
 	reqMTU           = bitField{4, 4} // of byte 50
-	reqRDC           = bitField{3, 1}
 	reqRNRRetryCount = bitField{0, 3}
 	reqMaxCMRetries  = bitField{4, 4} // of byte 51
 	reqSRQ           = bitField{3, 1}
@@ -84,12 +81,6 @@ func (m CMREQ) SetResponderResources(v uint8) { m.put8(reqResponderDepth, v) }
 func (m CMREQ) InitiatorDepth() uint8     { return m.u8(reqInitiatorDepth) }
 func (m CMREQ) SetInitiatorDepth(v uint8) { m.put8(reqInitiatorDepth, v) }
 
-// EECN and RemoteEECN return the end-to-end contexts of RD.
-func (m CMREQ) EECN() uint32           { return m.u24(reqEECN) }
-func (m CMREQ) SetEECN(v uint32)       { m.put24(reqEECN, v) }
-func (m CMREQ) RemoteEECN() uint32     { return m.u24(reqRemoteEECN) }
-func (m CMREQ) SetRemoteEECN(v uint32) { m.put24(reqRemoteEECN, v) }
-
 // RemoteCMTimeout returns within what time the receiver must answer: 4.096 µs times
 // 2 to this power.
 func (m CMREQ) RemoteCMTimeout() uint8     { return m.bits(reqRemoteTimeoutByte, reqRemoteTimeout) }
@@ -124,10 +115,6 @@ func (m CMREQ) SetPKey(v PKey) { m.put16(reqPKey, uint16(v)) }
 // PathMTU returns the code of the path MTU: 1 for 256 bytes to 5 for 4096.
 func (m CMREQ) PathMTU() uint8     { return m.bits(reqMTUByte, reqMTU) }
 func (m CMREQ) SetPathMTU(v uint8) { m.putBits(reqMTUByte, reqMTU, v) }
-
-// RDCExists reports whether there is a channel for RD already.
-func (m CMREQ) RDCExists() bool     { return m.flag(reqMTUByte, reqRDC) }
-func (m CMREQ) SetRDCExists(v bool) { m.putFlag(reqMTUByte, reqRDC, v) }
 
 // RNRRetryCount returns how often the receiver of the REQ repeats a request after an
 // RNR NAK; 7 means without limit.

@@ -262,14 +262,3 @@ func splitICRC(pkt []byte) (body, icrc []byte) {
 	n := len(pkt) - ICRCLen
 	return pkt[:n], pkt[n:]
 }
-
-// ICRC4 returns the ICRC of one packet over IPv4; pkt runs from BTH through pad
-// and is at least BTHLen long. For more than one packet of a flow use ICRCState.
-func ICRC4(src, dst [4]byte, srcPort, dstPort, id uint16, df bool, pkt []byte) uint32 {
-	return newICRC4(src, dst, srcPort, dstPort).Sum(id, df, pkt)
-}
-
-// ICRC6 is ICRC4 for IPv6.
-func ICRC6(src, dst [16]byte, srcPort, dstPort uint16, pkt []byte) uint32 {
-	return newICRC6(src, dst, srcPort, dstPort).Sum(0, false, pkt)
-}

@@ -20,14 +20,14 @@ import (
 type explainCmd struct {
 	Socket string   `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else gorxe.sock in $$XDG_RUNTIME_DIR, /run/user/UID or /tmp/gorxe-UID, then /run/gorxe.sock)."`
 	JSON   bool     `name:"json" help:"Print JSON. Only without words."`
-	Word   []string `arg:"" optional:"" predictor:"word" help:"A status, an event, an errno, a reject reason, their numbers, or modify_qp."`
+	Word   []string `arg:"" optional:"" predictor:"word" help:"A status, an event, an errno, a verb, a reject reason, their numbers, a line that a program printed, or modify_qp."`
 }
 
 // Help is the part of `gorxe explain --help` above the flags.
 func (explainCmd) Help() string {
 	return `Without words, it says what went wrong in the programs that run, as gorxe status --errors: each verb that was refused, with the attribute, the limit or the state, and each bad completion, with the packet and what the peer said. gorxe run --explain does so at a program's end.
 
-With words, it says what they mean. A word is a status of enum ibv_wc_status, an event of enum ibv_event_type or of RDMA CM, an acknowledgement, an errno, or a reject reason of RDMA CM. Its prefix, as IBV_WC_, may be missing. A number is that of a status, as perftest prints it ("Failed status 12"), of an errno, or of a reject reason ("error 8"): all are explained. The vendor_err beside it ("syndrom 0x0") is 0, unless a fault rule sets it. modify_qp prints which attributes each step of a queue pair needs.
+With words, it says what they mean. A word is a status of enum ibv_wc_status, an event of enum ibv_event_type or of RDMA CM, an acknowledgement, an errno or its text, a verb, or a reject reason of RDMA CM. Its prefix, as IBV_WC_, may be missing. A number is that of a status, as perftest prints it ("Failed status 12"), of an errno, or of a reject reason ("error 8"): all are explained. The words may also be a line that a program printed, with or without quotes. The vendor_err beside it ("syndrom 0x0") is 0, unless a fault rule sets it. modify_qp prints which attributes each step of a queue pair needs.
 
 The exit code is 0, 1 if no daemon is reachable, 2 if a word is unknown.
 
@@ -36,6 +36,7 @@ Examples:
   gorxe explain IBV_WC_RETRY_EXC_ERR
   gorxe explain rem_access_err EINVAL
   gorxe explain 12
+  gorxe explain Failed to get IB devices list: Function not implemented
   gorxe explain modify_qp`
 }
 
@@ -54,40 +55,63 @@ func (c explainCmd) Run(std streams) error {
 	if c.JSON {
 		return usageError{errors.New("--json is for the errors of programs: leave the words out")}
 	}
+	unknown := slices.IndexFunc(c.Word, func(word string) bool { return !isModifyQP(word) && explain.Find(word) == nil })
+	if unknown >= 0 {
+		found := explain.Search(strings.Join(c.Word, " "))
+		if found == nil {
+			return unknownWord(c.Word[unknown], strings.Join(c.Word, " "))
+		}
+		writeWords(std.out, found)
+		return nil
+	}
 	for _, word := range c.Word {
-		if strings.TrimPrefix(word, "ibv_") == modifyQP {
+		if isModifyQP(word) {
 			if err := writeTransitions(std.out); err != nil {
 				return err
 			}
 			continue
 		}
-		found := explain.Find(word)
-		if len(found) == 0 {
-			err := fmt.Errorf("%q is no status, event, acknowledgement or errno that verbs return: give one as ibv_wc_status_str or the header names it, or its number", word)
-			if guesses := like(word); len(guesses) > 0 {
-				err = fmt.Errorf("%q is not known: did you mean %s?", word, strings.Join(guesses[:min(len(guesses), 4)], " or "))
-			}
-			return usageError{err}
-		}
-		for _, w := range found {
-			number := ""
-			if w.Number >= 0 {
-				number = fmt.Sprintf(" %d", w.Number)
-			}
-			fmt.Fprintf(std.out, "%s, %s%s\n", w.Name, w.Kind, number)
-			writeWrapped(std.out, "  ", w.Meaning)
-			if w.Fix != "" {
-				writeWrapped(std.out, "  ", "What to do: "+w.Fix)
-			}
-		}
+		writeWords(std.out, explain.Find(word))
 	}
 	return nil
+}
+
+func isModifyQP(word string) bool { return strings.TrimPrefix(word, "ibv_") == modifyQP }
+
+// unknownWord is the error of a word that is not known, in a line that is not known either, with
+// names that the word may mean.
+func unknownWord(word, line string) error {
+	if guesses := like(word); len(guesses) > 0 {
+		return usageError{fmt.Errorf("%q is not known: did you mean %s?", word, strings.Join(guesses[:min(len(guesses), 4)], " or "))}
+	}
+	return usageError{fmt.Errorf("%q has no status, event, errno, verb or error line that is known: give a name as ibv_wc_status_str or the header has it, its number, or the line that the program printed", line)}
+}
+
+// writeWords prints what words mean.
+func writeWords(out io.Writer, found []explain.Word) {
+	for _, w := range found {
+		title := w.Name + ", " + w.Kind
+		if w.Number >= 0 {
+			title += fmt.Sprintf(" %d", w.Number)
+		}
+		if w.Text != "" {
+			title += fmt.Sprintf(" (%s)", w.Text)
+		}
+		fmt.Fprintln(out, title)
+		writeWrapped(out, "  ", w.Meaning)
+		if w.Fix != "" {
+			writeWrapped(out, "  ", "What to do: "+w.Fix)
+		}
+	}
 }
 
 // like returns the names that contain a word, or else one that differs from it in a letter or two.
 func like(word string) (contain []string) {
 	var names []string
 	for _, w := range explain.Words() {
+		if !w.IsName() {
+			continue
+		}
 		names = append(names, w.Name)
 		if len(word) > 2 && strings.Contains(w.Name, strings.ToUpper(word)) {
 			contain = append(contain, w.Name)
@@ -186,7 +210,7 @@ func errorLine(r *explain.Record, when bool) string {
 		b.WriteString(r.Time.Format(time.TimeOnly) + " ")
 	}
 	if r.PID != 0 {
-		fmt.Fprintf(&b, "%s[%d]: ", printable(r.Program), r.PID)
+		b.WriteString(explain.NameOf(r.Role, printable(r.Program), r.PID) + ": ")
 	}
 	b.WriteString(r.String())
 	if r.Count > 1 {
@@ -245,7 +269,9 @@ func explainTo(path string, outcome keeper.Outcome) error {
 func explainable() []string {
 	names := []string{modifyQP}
 	for _, w := range explain.Words() {
-		names = append(names, w.Name)
+		if w.IsName() {
+			names = append(names, w.Name)
+		}
 	}
 	slices.Sort(names)
 	return names

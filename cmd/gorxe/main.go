@@ -232,7 +232,8 @@ func run(newContext contexts, args []string, std streams) int {
 		return code
 	}
 	if err := parsed.Run(); err != nil {
-		if !errors.Is(err, errSaid) && !errors.Is(err, context.Canceled) { // the user has ended the command
+		// the user has ended the command
+		if !errors.Is(err, errSaid) && !errors.Is(err, context.Canceled) {
 			complain(std, err)
 		}
 		var usage usageError

@@ -91,7 +91,7 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	}
 	outcome, err := pair.Run(ctx, pair.Config{
 		Server: programs[:at], Client: programs[at+1:], Flags: flags, EndFlags: c.endFlags,
-		Sockets: c.sockets(), Timeout: c.Timeout, ReadyWhen: c.ReadyWhen.Regexp, CM: listeners, StopServer: c.StopServer, Hosts: c.Hosts, Alone: c.Private, Labels: c.Labels,
+		Sockets: c.sockets(), Timeout: c.Timeout, ReadyWhen: c.ReadyWhen.Regexp, CM: listeners, StopServer: c.StopServer, Stopping: stopping, Hosts: c.Hosts, Alone: c.Private, Labels: c.Labels,
 	})
 	if err == nil && outcome.Code() != 0 {
 		err = errSaid // by the programs
@@ -160,7 +160,7 @@ func (c *pairCmd) asOneRun(std streams) error {
 	if !c.Labels {
 		program = append(program, "--no-labels")
 	}
-	return runCmd{deviceFlags: c.deviceFlags, privateFlag: c.privateFlag, verdictFlags: c.verdictFlags, trialFlags: c.trialFlags, Program: append(program, c.Programs...)}.Run(std)
+	return runCmd{deviceFlags: c.deviceFlags, privateFlag: c.privateFlag, verdictFlags: c.verdictFlags, trialFlags: c.trialFlags, Program: append(program, c.Programs...), shown: os.Args}.Run(std)
 }
 
 // readyWhen is a regular expression on the command line.
@@ -209,13 +209,17 @@ func listeners(sockets []string) (pids []int) {
 	return pids
 }
 
-// endFlags are the flags for the gorxe run of one end: where its verdict goes.
+// endFlags are the flags for the gorxe run of one end: its role, and where its verdict goes.
 func (c *pairCmd) endFlags(end string) []string {
-	if c.dir() == "" {
-		return nil
+	flags := []string{"--role=" + end}
+	if c.dir() != "" {
+		flags = append(flags, c.flag()+"="+filepath.Join(c.dir(), end))
 	}
-	return []string{c.flag() + "=" + filepath.Join(c.dir(), end)}
+	return flags
 }
+
+// stopping tells the daemon of the run around this one that an end does not fail by itself.
+func stopping(end string) { keeper.TellRole(proto.Role{Name: end, Stopped: true}) }
 
 // exitCode joins an exit code to an error, if there is one.
 func exitCode(code int, err error) error {

@@ -65,7 +65,10 @@ type runCmd struct {
 	ExplainTo    string   `name:"explain-to" env:"GORXE_EXPLAIN_TO" placeholder:"FILE" predictor:"file" help:"At the end, append that to this file, if there is something to say. $$GORXE_EXPLAIN_TO has the file if the flag is missing, for each run that a script or a test starts."`
 	Container    bool     `hidden:"" help:"The container runtime has made the socket."`
 	FillIn       bool     `name:"fill-in" hidden:"" help:"Put the address for the word {address} of the program's arguments."`
+	Role         string   `name:"role" hidden:"" help:"What the program is in the gorxe run around this one."`
 	Program      []string `arg:"" optional:"" passthrough:"" predictor:"program" help:"The program and its arguments; the user's shell if there is none."`
+
+	shown []string // what the user typed, if that is gorxe pair; else nil
 }
 
 // Help is the part of `gorxe run --help` above the flags.
@@ -191,14 +194,20 @@ func (c runCmd) Run(std streams) error {
 	if err := enoughSpace(); err != nil {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 	}
-	ran := &verdict.Run{Command: program, Chaos: uint64(seed), Started: time.Now()}
+	ran := &verdict.Run{Command: program, Role: c.Role, Pair: c.shown != nil, Chaos: uint64(seed), Started: time.Now()}
+	if c.shown != nil {
+		ran.Command = c.shown
+	}
 	outcome, err := keeper.Run(keeper.Config{
-		Program: program, Socket: c.Socket, Private: c.Private, Container: c.Container, FillIn: c.FillIn,
+		Program: program, Socket: c.Socket, Private: c.Private, Container: c.Container, FillIn: c.FillIn, Role: c.Role, Shown: c.shown,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
 		Faults: rules, Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "", CaptureMax: c.captureMax(), Before: c.prepare,
 	})
 	if err != nil {
 		return c.failed(withPackage(err, program))
+	}
+	if outcome.Report != nil {
+		ended(outcome.Report.Errors.Errors, outcome.Faults)
 	}
 	if c.Explain {
 		explainRun(outcome, std.err)
@@ -208,15 +217,12 @@ func (c runCmd) Run(std streams) error {
 			complain(std, err)
 		}
 	}
-	if how := outcome.Failed(); how != "" {
-		for _, hint := range []string{late(program), absent(program, outcome.Devices), c.unexplained(outcome.Errors, outcome.Faults)} {
-			if hint != "" {
-				fmt.Fprintf(std.err, "gorxe: %s\n", hint)
-			}
-		}
-		if seed != 0 {
-			fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
-		}
+	how := outcome.Failed()
+	for _, hint := range c.hints(&outcome, program) {
+		fmt.Fprintf(std.err, "gorxe: %s\n", hint)
+	}
+	if how != "" && seed != 0 {
+		fmt.Fprintf(std.err, "gorxe: chaos: the program %s; to repeat it: gorxe run --chaos %d\n", how, seed)
 	}
 	missed := c.faultsFired(outcome, rules, std)
 	if capture != "" {
@@ -228,4 +234,24 @@ func (c runCmd) Run(std streams) error {
 	}
 	outcome.Exit()
 	return nil // not reached
+}
+
+// hints says what gorxe knows of a run that has ended, beside its errors.
+func (c *runCmd) hints(outcome *keeper.Outcome, program []string) (hints []string) {
+	add := func(hint string) {
+		if hint != "" {
+			hints = append(hints, hint)
+		}
+	}
+	unexplained := ""
+	if outcome.Failed() != "" {
+		add(late(program))
+		add(absent(program, outcome.Devices))
+		unexplained = c.unexplained(outcome.Errors, outcome.Faults)
+	}
+	if unexplained == "" && len(fault.Missed(outcome.Faults)) == 0 { // or else a table comes
+		unexplained = fired(outcome.Faults)
+	}
+	add(unexplained)
+	return hints
 }

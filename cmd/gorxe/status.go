@@ -32,6 +32,8 @@ type statusCmd struct {
 func (statusCmd) Help() string {
 	return `Asks the daemon for its devices, ports and GIDs, and for the attached programs with their queue pairs, completion queues and memory regions. The daemon may be one that gorxe run started. Only root and the daemon's own user see the sessions of other users.
 
+MTUs are in bytes, and MEMORY is that of the memory regions. QUEUED are work requests in the send queue that are not completed. MBIT/S is what congestion control has left of the queue pair's rate, if it limits that. gorxe top has how fast it sends.
+
 With --errors, it lists the last 64 errors of each program instead. gorxe help run has the errors of programs that have ended: --explain.
 
 The exit code is 0, 1 if no daemon is reachable, 2 if the command line is wrong.

@@ -146,7 +146,7 @@ func writeTop(w io.Writer, now, before *sample, height int) error {
 	for p := range files(now.st) {
 		programs[p.PID] = struct{}{}
 	}
-	fmt.Fprintf(w, "%s, %s, %s\n", now.at.Format(time.TimeOnly), plural.Of(len(programs), "program"), plural.Of(len(rows), "queue pair"))
+	fmt.Fprintf(w, "%s, %s, %s; SENT and RCVD in Mbit/s\n", now.at.Format(time.TimeOnly), plural.Of(len(programs), "program"), plural.Of(len(rows), "queue pair"))
 	for i, line := range wrap(topDevices(now, before), columns(w)) {
 		if i == 0 || line != "" {
 			fmt.Fprintln(w, line)

@@ -34,14 +34,14 @@ func TestTop(t *testing.T) {
 		height int
 		want   string
 	}{
-		{before, 0, `, 1 program, 2 queue pairs
+		{before, 0, `, 1 program, 2 queue pairs; SENT and RCVD in Mbit/s
 rxe0: 500k packets/s, 0 dropped/s
 
  PROCESS     PROGRAM DEVICE      QPN TYPE STATE QUEUED  SENT RCVD PKTS/S LOST/S
  4194303 ib_write_bw   rxe0 0xfffff1   RC   RTS  32767     0    0   4.0M      0
  4194303 ib_write_bw   rxe0 0xfffff0   RC   RTS  32767 12885    0   500k      5
 `},
-		{nil, 7, `, 1 program, 2 queue pairs
+		{nil, 7, `, 1 program, 2 queue pairs; SENT and RCVD in Mbit/s
 rxe0: 83k packets/s, 0 dropped/s
 
  PROCESS     PROGRAM DEVICE      QPN TYPE STATE QUEUED SENT RCVD PKTS/S LOST/S

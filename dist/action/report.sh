@@ -8,7 +8,7 @@ if [ -z "${GORXE_SOCKET:-}" ] && [ -s "$verdict/verdict.md" ]; then
 	page=$verdict/verdict.md
 fi
 failed=
-if [ -n "$page" ] && ! head -n 1 "$page" | grep -q 'the program ended well$'; then
+if [ -n "$page" ] && ! head -n 1 "$page" | grep -q '^# Verdict: the [a-z]* ended well$'; then
 	failed=1
 	cat "$page" >>"$GITHUB_STEP_SUMMARY"
 	echo >>"$GITHUB_STEP_SUMMARY"

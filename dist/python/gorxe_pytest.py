@@ -10,10 +10,12 @@ The programs that a test starts have the device. A test that uses pyverbs itself
 worker has a device of its own.
 
 If a test fails, its report names the capture of its packets, and says why verbs were refused and why
-work requests failed.
+work requests failed. The head of the report names the program gorxe that the tests use.
 """
 
 import datetime
+import functools
+import importlib.metadata
 import ipaddress
 import json
 import os
@@ -22,24 +24,44 @@ import shutil
 import socket
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from pathlib import Path
 
 import pytest
 
 _INSIDE = "GORXE_PYTEST_CAPTURE"  # set in the processes of pytest --rdma
+_PROGRAM = "GORXE_PROGRAM"  # the program gorxe, for this process and the workers of pytest-xdist
 _EXPLAIN = "GORXE_EXPLAIN_TO"  # a file to which each gorxe run appends reasons
 _TIMEOUT = 60  # seconds
 
 
+@functools.lru_cache(maxsize=None)
+def _program():
+    """Returns the path of the gorxe program, and who chose it. The user's word comes first, then PATH."""
+    if _PROGRAM in os.environ:
+        given = os.environ[_PROGRAM]
+        path = shutil.which(given)
+        if path is None:
+            raise pytest.UsageError(f"--gorxe or {_PROGRAM}: {given}: there is no such program")
+        return os.path.abspath(path), f"--gorxe or {_PROGRAM}"
+    for path, source in (shutil.which("gorxe"), "PATH"), (_own(), "the Python package"):
+        if path is not None:
+            return os.path.abspath(path), source
+    raise pytest.UsageError(f"there is no program gorxe in PATH, and neither --gorxe nor {_PROGRAM} names one")
+
+
+def _own():
+    """Returns the path of the program that pip has installed with this plugin, if it has."""
+    try:
+        files = importlib.metadata.files("gorxe") or ()
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return next((str(f.locate()) for f in files if f.name == "gorxe"), None)
+
+
 def gorxe():
-    """Returns the path of the gorxe program: this package's, or the first in PATH."""
-    own = Path(sysconfig.get_path("scripts"), "gorxe")
-    path = str(own) if own.exists() else shutil.which("gorxe")
-    if path is None:
-        raise FileNotFoundError("there is no program gorxe in PATH")
-    return path
+    """Returns the path of the gorxe program."""
+    return _program()[0]
 
 
 def _ask(*words):
@@ -160,7 +182,18 @@ def rdma_device(tmp_path):
 
 
 def pytest_addoption(parser):
-    parser.getgroup("gorxe").addoption("--rdma", action="store_true", help="run pytest itself with an RDMA device, for tests with pyverbs")
+    group = parser.getgroup("gorxe")
+    group.addoption("--rdma", action="store_true", help="run pytest itself with an RDMA device, for tests with pyverbs")
+    group.addoption("--gorxe", metavar="PROGRAM", help=f"the program gorxe; else that of {_PROGRAM}, of PATH, or of the Python package")
+
+
+def pytest_report_header():
+    """Returns a line that says which gorxe the tests use."""
+    try:
+        path, source = _program()
+        return f"{_ask('version').partition(',')[0].strip()}: {path}, from {source}"
+    except (OSError, subprocess.SubprocessError, pytest.UsageError) as error:
+        return f"gorxe: {error}"
 
 
 def _worker():
@@ -178,6 +211,10 @@ def _workers(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
+    if config.getoption("--gorxe") is not None:
+        os.environ[_PROGRAM] = config.getoption("--gorxe")
+    if _PROGRAM in os.environ:
+        gorxe()  # a wrong word ends pytest
     if not config.getoption("--rdma") or _INSIDE in os.environ:
         return
     capture = config.pluginmanager.getplugin("capturemanager")

@@ -29,7 +29,7 @@ func Failed(qpn wire.QPN, f *rxe.Failure) Record {
 	default:
 		r.Operation = f.Op.String()
 		if f.Recv {
-			r.Operation = "receive"
+			r.Operation = receive
 		}
 		r.Status = StatusName(f.Status)
 		what = fmt.Sprintf("queue pair 0x%06x: %s (wr_id %#x) ended with %s", r.QPN, r.Operation, r.WRID, r.Status)
@@ -44,6 +44,9 @@ func Failed(qpn wire.QPN, f *rxe.Failure) Record {
 	r.What = what + ": " + why
 	return r
 }
+
+// receive is the Operation of a receive work request.
+const receive = "receive"
 
 // StatusName returns the name of enum ibv_wc_status.
 func StatusName(s rxe.WCStatus) string {
@@ -111,6 +114,7 @@ var causes = [rxe.NumCauses]cause{
 	rxe.CauseQPAccess:     {Program, "qp_access_flags do not allow the operation", "allow it with modify_qp", nil},
 	rxe.CauseDepth:        {Program, "more READs and atomics than max_dest_rd_atomic", "raise it, or lower the peer's max_rd_atomic", nil},
 	rxe.CauseLength:       {Peer, "its length does not fit the message", "check the peer's path MTU and its device", nil},
+	rxe.CauseMTU:          {side: Both, words: mtuWords},
 	rxe.CauseMisaligned:   {Peer, "an atomic needs an address that is a multiple of 8", "align it", nil},
 	rxe.CauseRemoteKey:    {side: Peer, words: keyWords},
 	rxe.CauseInvalidate:   {Peer, "its key cannot be invalidated", "name a bound type 2 window", nil},
@@ -138,8 +142,13 @@ func nakWords(r *Record, f *rxe.Failure) (why, fix string) {
 	case wire.NAKRemoteOp:
 		return why, "check the peer's receive buffer"
 	default:
-		return why, "check the peer's receive buffers, qp_access_flags and max_dest_rd_atomic"
+		return why, "check both ends' path MTU, the peer's receive buffers, qp_access_flags and max_dest_rd_atomic"
 	}
+}
+
+func mtuWords(_ *Record, f *rxe.Failure) (why, fix string) {
+	return fmt.Sprintf("path MTUs differ: a packet has %s, this end's path MTU is %d", plural.Of(f.Bytes, "byte"), f.MTU),
+		"use one path_mtu (-m)"
 }
 
 func keyWords(_ *Record, f *rxe.Failure) (why, fix string) {

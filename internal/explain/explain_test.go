@@ -265,6 +265,24 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// TestJoin: the hint of a NAK is that of the queue pair that sent it, if that is of the same
+// daemon.
+func TestJoin(t *testing.T) {
+	refused := Failed(0x11, &rxe.Failure{Cause: rxe.CauseMTU, PSN: 7, PeerQPN: 0x12, Bytes: 4096, MTU: 1024, Syndrome: wire.SyndromeNAK(wire.NAKInvalidRequest)})
+	failed := Failed(0x12, &rxe.Failure{Status: rxe.WCRemInvReqErr, Cause: rxe.CauseNAK, PSN: 7, PeerQPN: 0x11, Syndrome: wire.SyndromeNAK(wire.NAKInvalidRequest)})
+	other := failed
+	other.PSN++
+	alone := failed.Fix
+	list := []Record{refused, failed, other}
+	Join(list)
+	if refused.Fault != Both || !strings.Contains(refused.String(), "a packet has 4096 bytes, this end's path MTU is 1024; use one path_mtu (-m).") {
+		t.Errorf("%s: %s", refused.Fault, refused.String())
+	}
+	if list[1].Fix != refused.Fix || list[0] != refused || list[2].Fix != alone || !strings.HasPrefix(alone, "check both ends' path MTU") {
+		t.Errorf("the hints are %q, %q and %q", list[0].Fix, list[1].Fix, list[2].Fix)
+	}
+}
+
 // TestWords: each status has a word, and each is found.
 func TestWords(t *testing.T) {
 	for s := rxe.WCSuccess; s <= rxe.WCGeneralErr; s++ {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,6 +27,7 @@ const (
 	Peer        Side = "peer"            // the other end of the connection
 	Network     Side = "network"         // packets were lost between them
 	Unreachable Side = "peer or network" // no answer came, for either reason
+	Both        Side = "both programs"   // they do not agree
 	Rule        Side = "rule"            // a fault rule
 	Limit       Side = "limit"           // of the machine, the daemon or the user
 )
@@ -37,6 +39,7 @@ type Record struct {
 	Kind    Kind      `json:"kind"`
 	PID     int       `json:"pid,omitempty"`
 	Program string    `json:"program,omitempty"`
+	Role    string    `json:"role,omitempty"` // of the program, in gorxe pair
 	Device  string    `json:"device,omitempty"`
 	Fault   Side      `json:"fault"`
 
@@ -71,10 +74,43 @@ func (r *Record) String() string {
 	return r.What + "; " + r.Fix + "."
 }
 
+// NameOf returns the name of a process for a message. The role in gorxe pair comes first: the user
+// knows the programs by it.
+func NameOf(role, program string, pid int) string {
+	if role == "" {
+		return fmt.Sprintf("%s[%d]", program, pid)
+	}
+	return fmt.Sprintf("%s (%s, pid %d)", role, program, pid)
+}
+
 // Lost reports whether the record may follow from packets that did not arrive, or from messages
 // that found no receive.
 func (r *Record) Lost() (packets, receives bool) {
 	return r.Fault == Unreachable || r.Fault == Network, r.Status == "IBV_WC_RNR_RETRY_EXC_ERR"
+}
+
+// Refuser returns the record of the queue pair that refused the work of r with a NAK; nil: the list
+// has none. That queue pair knows more of the reason than its NAK says.
+func (r *Record) Refuser(list []Record) *Record {
+	if r.Answer == "" || r.Operation == "" || r.Operation == receive {
+		return nil
+	}
+	for i := range list {
+		o := &list[i]
+		if (o.Kind == Request || o.Operation == receive) && r.QPN == o.PeerQPN && r.PeerQPN == o.QPN && r.PSN == o.PSN {
+			return o
+		}
+	}
+	return nil
+}
+
+// Join gives each record of a program whose work was refused the remedy that the other end knows.
+func Join(list []Record) {
+	for i := range list {
+		if o := list[i].Refuser(list); o != nil && o.Fix != "" && list[i].Fault != Rule {
+			list[i].Fix = o.Fix
+		}
+	}
 }
 
 // Blame says that fault rules explain the record.

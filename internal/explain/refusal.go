@@ -92,8 +92,14 @@ func plainErrno(arg string, errno unix.Errno, err error) (why, fix string) {
 	return errno.Error(), "see the manual page"
 }
 
+// notUnderGorxe is why a program on a machine without RDMA finds no device.
+const notUnderGorxe = "The commonest cause, where no device was found, is that the program runs without gorxe."
+
 // errnoCauses are what programs that print nothing but the errno often stumble over.
 var errnoCauses = map[unix.Errno]string{
+	unix.ENOSYS:  notUnderGorxe,
+	unix.ENODEV:  notUnderGorxe,
+	unix.ENOMEM:  "Outside of gorxe run, RLIMIT_MEMLOCK (ulimit -l) is the commonest cause. It does not limit programs under gorxe run.",
 	unix.EINVAL:  "The commonest cause is an address without a GID: use -g 1 with ibv_rc_pingpong and its like, -x 1 with perftest, and is_global and sgid_index in a program of your own.",
 	unix.ENODATA: "In modify_qp and create_ah, the GID index has no GID: choose one that ibv_devinfo -v lists, as 1.",
 	unix.ENOSPC:  "Behind \"client read/write\" of a ping-pong program it means nothing: the server has ended, and says why.",

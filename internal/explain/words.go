@@ -2,22 +2,24 @@ package explain
 
 import (
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gorxe/gorxe/rxe"
-	"golang.org/x/sys/unix"
 )
 
 // Word is a name that programs and tools print, with what it means and what to do.
 type Word struct {
 	Name string
 	// "completion status", "asynchronous event", "errno", "acknowledgement", "event of RDMA CM",
-	// "reject reason of RDMA CM"
+	// "reject reason of RDMA CM", "verb", "error line"
 	Kind    string
-	Number  int // of a status, an errno or a reject reason, as programs print it; else -1
+	Number  int      // of a status, an errno or a reject reason, as programs print it; else -1
+	Text    string   // of ibv_wc_status_str or strerror
+	Says    []string // regular expressions: lines that mean it have one of them, in lower case
 	Meaning string
 	Fix     string
+	foreign bool // an errno that no verb of this device returns
 }
 
 const (
@@ -79,12 +81,17 @@ var nakWordList = []Word{
 }
 
 // Words returns all words.
-func Words() (list []Word) {
+func Words() []Word { return slices.Clone(allWords()) }
+
+var allWords = sync.OnceValue(func() (list []Word) {
 	add := func(kind string, words []Word) {
 		for i, w := range words {
 			switch w.Kind = kind; kind {
 			case statusKind:
-				w.Number = i
+				w.Number, w.Text = i, rxe.WCStatus(i).String()
+				if says := statusSays[rxe.WCStatus(i)]; says != "" {
+					w.Says = []string{says}
+				}
 			case errnoKind, rejectKind: // it has its number
 			default:
 				w.Number = -1
@@ -97,47 +104,47 @@ func Words() (list []Word) {
 	add("acknowledgement", nakWordList)
 	add("event of RDMA CM", cmEventWords)
 	add(rejectKind, rejectWords)
-	var names []Word
-	for errno, w := range errnoWords {
-		names = append(names, Word{Name: unix.ErrnoName(errno), Number: int(errno), Meaning: strings.TrimSuffix(sentence(w.why)+" "+errnoCauses[errno], " "), Fix: sentence(w.fix) + " Run the program with gorxe run --explain: it names the call, the attribute and the value."})
+	add(verbKind, verbWords)
+	for i := range list {
+		if w := &list[i]; w.Kind == verbKind && w.Fix == "" {
+			w.Fix = seeExplain
+		}
 	}
-	slices.SortFunc(names, func(a, b Word) int { return strings.Compare(a.Name, b.Name) })
-	add(errnoKind, names)
+	add(lineKind, lineWords)
+	add(errnoKind, errnoList())
 	return list
-}
+})
+
+// IsName reports whether a word is a name and not a line that a program prints.
+func (w *Word) IsName() bool { return w.Kind != lineKind }
 
 // Prefixes are those of the names, which Find does not need.
-var Prefixes = []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_", "IB_CM_REJ_"}
+var Prefixes = []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_", "IB_CM_REJ_", "RDMA_"}
 
-// Find returns the words with a name, in any case, with or without its prefix. Statuses are found
-// by their text too, as ibv_wc_status_str has it. A number finds the status, the errno and the
-// reject reason that have it: programs print any of them. So does a negative errno.
+// Find returns the words with a name, in any case, with or without its prefix. Statuses and errnos
+// are found by their text too, as ibv_wc_status_str and strerror have it. A number finds the
+// status, the errno and the reject reason that have it: programs print any of them. So does a
+// negative errno.
 func Find(name string) (list []Word) {
-	if number, err := strconv.Atoi(name); err == nil {
-		for _, w := range Words() {
-			if w.Number == number && number >= 0 || number < 0 && w.Kind == errnoKind && w.Number == -number {
-				list = append(list, w)
-			}
-		}
+	all := allWords()
+	if list, ok := number(name, all); ok {
 		return list
 	}
 	// Names of Linux for the same number.
-	for alias, usual := range map[string]string{"EOPNOTSUPP": "ENOTSUP", "EWOULDBLOCK": "EAGAIN"} {
+	for alias, usual := range map[string]string{"EOPNOTSUPP": "ENOTSUP", "EWOULDBLOCK": "EAGAIN", "EDEADLOCK": "EDEADLK"} {
 		if strings.EqualFold(name, alias) {
 			name = usual
 		}
 	}
-	for _, w := range Words() {
+	for _, w := range all {
 		for _, prefix := range Prefixes {
 			if strings.EqualFold(prefix+name, w.Name) {
 				return append(list, w)
 			}
 		}
 	}
-	for i := range statusWords {
-		if strings.EqualFold(name, rxe.WCStatus(i).String()) {
-			w := statusWords[i]
-			w.Kind, w.Number = statusKind, i
+	for _, w := range all {
+		if w.Text != "" && strings.EqualFold(name, w.Text) {
 			return append(list, w)
 		}
 	}

@@ -32,9 +32,13 @@ func oneOf(words []string) string {
 	}
 }
 
-// Nearest returns the word that is at most two letters away from what was given, or "".
+// Nearest returns the word that is at most two letters away from what was given, or "". A short
+// name with two other letters is another name.
 func Nearest(given string, words []string) string {
 	best, least := "", 3
+	if len(given) < 4 {
+		least = 2
+	}
 	for _, w := range words {
 		if d := distance(strings.ToLower(given), strings.ToLower(w)); d < least {
 			best, least = w, d

@@ -123,6 +123,13 @@ func selectNames(list, what string, names []string) (selected nameSet, err error
 }
 
 func setVerb(r *Rule, v string) error {
+	verbs := strings.Split(v, "|")
+	for i, name := range verbs { // libibverbs' names serve as well; ibv_* would not say which
+		if short, ok := strings.CutPrefix(name, "ibv_"); ok && !strings.HasPrefix(short, "*") {
+			verbs[i] = short
+		}
+	}
+	v = strings.Join(verbs, "|")
 	r.Verb = v
 	if slices.Contains(memoryVerbs, v) {
 		return fmt.Errorf("%s makes no call that reaches the device: it only uses memory", v)

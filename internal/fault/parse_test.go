@@ -83,6 +83,7 @@ var refused = []struct{ rule, word, why string }{
 	{"verb fail", "", "verb fail needs verb=…"},
 	{"verb fail,verb=create_qp", "", "verb fail needs errno=…"},
 	{"verb fail,verb=creat_qp,errno=ENOMEM", "verb=creat_qp", "there is no verb creat_qp: is it create_qp?"},
+	{"verb fail,verb=ibv_creat_qp,errno=ENOMEM", "verb=ibv_creat_qp", "there is no verb creat_qp: is it create_qp?"},
 	{"verb fail,verb=ibv_*,errno=ENOMEM", "verb=ibv_*", "there is no verb ibv_*: there are " + oneOf(verbNames)},
 	{"verb fail,verb=post recv,errno=ENOMEM", "verb=post recv", "the name of a verb has letters, digits and _; * stands for any of them"},
 	{"verb fail,verb=post_recv,errno=ENOMEM", "verb=post_recv", "post_recv makes no call that reaches the device: it only uses memory"},
@@ -166,8 +167,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDocs: docs/faults.md has a row for each key, and testdata/refused.md shows every refused rule
-// with its message.
+// TestDocs: docs/faults.md has a row for each fault and each key, and testdata/refused.md shows
+// every refused rule with its message.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/faults.md")
 	if err != nil {
@@ -176,6 +177,15 @@ func TestDocs(t *testing.T) {
 	page, err := os.ReadFile("testdata/refused.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, p := range places {
+		_, rows, found := strings.Cut(string(text), "\n| "+p.name+" | ")
+		rows, _, _ = strings.Cut(rows, "\n\n")
+		for _, f := range p.whats {
+			if !found || !strings.Contains(rows, "\n| `"+f.name+"`") {
+				t.Errorf("docs/faults.md has no row for the fault %s %s", p.name, f.name)
+			}
+		}
 	}
 	for _, k := range keys {
 		if !regexp.MustCompile("(?m)^\\| `" + k.name + "`").Match(text) {
@@ -197,6 +207,12 @@ var accepted = []string{
 	"packet drop,qp=UD,peer=fe80::1,direction=in,size=0,scope=device,after=2s",
 	"verb fail,verb=create_qp|rdma_*,errno=ENOMEM,pid=7,command=ib_write_bw,device=rxe0,first=1",
 	"verb delay,verb=*,time=10s,jitter=1s",
+	"packet shape,rate=1gbit,latency=1ms,loss=0.001,queue=100,ecn=20,direction=out",
+	"peer silent,peer=10.0.0.1,after=1s",
+	"peer half_open,direction=in,qp=RC",
+	"peer killed,opcode=SEND,command=ib_send_bw,first=1",
+	"device fail,event=IBV_EVENT_QP_FATAL,first=1",
+	"device remove,time=1s,first=1",
 	"completion fail,status=IBV_WC_REM_ACCESS_ERR,vendor_err=0,qp=RC,opcode=RDMA_*|RECV,first=1",
 	"completion delay,time=1ms,jitter=1us,opcode=SEND",
 	"completion fail,status=IBV_WC_FATAL_ERR,event=IBV_EVENT_QP_FATAL",
@@ -219,6 +235,14 @@ var accepted = []string{
 }
 
 func TestAccepted(t *testing.T) {
+	for _, p := range places {
+		for _, f := range p.whats {
+			begin := p.name + " " + f.name
+			if !slices.ContainsFunc(accepted, func(text string) bool { return text == begin || strings.HasPrefix(text, begin+",") }) {
+				t.Errorf("no rule of accepted begins with %s", begin)
+			}
+		}
+	}
 	for _, text := range accepted {
 		r, err := Parse(text)
 		if err != nil || r.String() != text || r.Check() != nil {
@@ -293,4 +317,27 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q has no candidates", text)
 		}
 	})
+}
+
+// TestVerbPrefix: a verb may have the name that a program uses.
+func TestVerbPrefix(t *testing.T) {
+	long, err := Parse("verb fail,verb=ibv_create_qp|reg_mr|rdma_connect,errno=ENOMEM")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"create_qp": true, "reg_mr": true, "rdma_connect": true, "create_cq": false} {
+		if long.IsVerb(name) != want {
+			t.Errorf("the rule is about %s: %v", name, !want)
+		}
+	}
+}
+
+// TestNearest: a guess differs in little of the word.
+func TestNearest(t *testing.T) {
+	words := []string{"EIO", "drop", "create_qp"}
+	for given, want := range map[string]string{"foo": "", "EI": "EIO", "drp": "drop", "dorp": "drop", "creat_qp": "create_qp", "craete_qp": "create_qp", "nope": ""} {
+		if got := Nearest(given, words); got != want {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
+	}
 }

@@ -44,7 +44,8 @@ type PollFile interface {
 	// neither. The end stays the File's, and open until Close.
 	Poll() int
 	// HandedOver is called once, when the program has its descriptor. The File then
-	// closes FD, or the daemon would keep the program's end open.
+	// closes FD, or the daemon would keep the program's end open. A program that ends at
+	// once may have Close called at the same time, or before.
 	HandedOver()
 	// OnReady is called once, before all other calls. The File calls ready whenever it
 	// has something that a waiting call can return. It may hold locks then: ready does

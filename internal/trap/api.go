@@ -1,7 +1,6 @@
 package trap
 
 import (
-	"context"
 	"log/slog"
 	"os"
 
@@ -98,16 +97,4 @@ type ServeConfig struct {
 	// Say tells the program's user something; nil if it cannot. It waits for nobody.
 	Say func(text string)
 	Log *slog.Logger // nil: slog.Default
-}
-
-// Serve answers the calls of the program behind listener until the program's last process has
-// ended, and then returns nil. If ctx is done before, it returns its error. All files are
-// closed then. The listener stays open: the program can continue as long as some process
-// holds the listener and answers.
-func Serve(ctx context.Context, listener *os.File, cfg ServeConfig) error {
-	s, err := NewSession(listener, cfg)
-	if err != nil {
-		return err
-	}
-	return s.Serve(ctx)
 }

@@ -87,9 +87,13 @@ func serveHost(host Host, args []string) error {
 	if err := doorbells.UnmarshalText([]byte(args[3])); err != nil {
 		return err
 	}
-	return Serve(context.Background(), os.NewFile(3, "listener"), ServeConfig{
+	s, err := NewSession(os.NewFile(3, "listener"), ServeConfig{
 		Host: host, FDs: fds, DoorbellSize: doorbellSize, Shared: os.NewFile(4, "page"), Doorbells: doorbells,
 	})
+	if err != nil {
+		return err
+	}
+	return s.Serve(context.Background())
 }
 
 // orphaned runs a program that reports when it has opened its device. It then kills the

@@ -24,6 +24,7 @@ import (
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/test/leak"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
@@ -60,8 +61,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// leakless runs the tests, after which there must be as many descriptors and
-// goroutines as before.
+// leakless runs the tests, after which there must be as many descriptors as before, and as many
+// goroutines of gorxe.
 func leakless(m *testing.M) int {
 	if _, err := self(); err != nil { // the poller's descriptors exist from now on
 		panic(err)
@@ -73,20 +74,21 @@ func leakless(m *testing.M) int {
 	r.Close()
 	w.Close()
 	go forkAll()
-	fds, routines := openFDs(), runtime.NumGoroutine()+1 // forkAll may not have begun
+	const own = "gorxe/gorxe/"
+	fds, routines := openFDs(), leak.Running(own)
 	status := m.Run()
 	if f := flag.Lookup("test.fuzz"); status != 0 || f != nil && f.Value.String() != "" {
 		return status // fuzzing leaves its own things behind
 	}
 	for range 200 {
-		if len(openFDs()) <= len(fds) && runtime.NumGoroutine() <= routines {
+		if len(openFDs()) <= len(fds) && leak.Running(own) <= routines {
 			return 0
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	fmt.Printf("descriptors before: %v\n after: %v\n", fds, openFDs())
 	stacks := make([]byte, 1<<20)
-	fmt.Printf("%d goroutines, %d now:\n%s\n", routines, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+	fmt.Printf("%d goroutines, %d now:\n%s\n", routines, leak.Running(own), stacks[:runtime.Stack(stacks, true)])
 	return 1
 }
 

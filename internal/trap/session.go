@@ -111,8 +111,9 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	return s, nil
 }
 
-// Serve answers until the last process behind the listener has ended (nil), until
-// ctx is done, or until receiving fails. It is called once.
+// Serve answers until the last process behind the listener has ended (nil), until ctx is done, or
+// until receiving fails. All files are closed then. The listener stays open: the program can
+// continue as long as some process holds the listener and answers. It is called once.
 func (s *Session) Serve(ctx context.Context) error {
 	if !s.listener.SyncWakeUp() {
 		s.log.Info("trapped calls are slow on this kernel: Linux 6.6 has a faster wake-up")

@@ -65,30 +65,42 @@ type ends interface {
 }
 
 // socketEnds are the ends of a file that answers calls late, and that poll does not report.
-type socketEnds struct{ program, daemon int }
+type socketEnds struct {
+	daemon int
+
+	mu      sync.Mutex // a session that ends may close a file while a thread hands it over
+	program int
+}
 
 func newSocketEnds() (*socketEnds, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	return &socketEnds{pair[0], pair[1]}, nil
+	return &socketEnds{program: pair[0], daemon: pair[1]}, nil
 }
 
-func (e *socketEnds) FD() int   { return e.program }
+func (e *socketEnds) FD() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.program
+}
+
 func (e *socketEnds) Poll() int { return e.daemon }
 func (e *socketEnds) Add(int)   {}
 func (e *socketEnds) Sync()     {}
 
 func (e *socketEnds) HandedOver() {
-	unix.Close(e.program)
-	e.program = -1
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.program >= 0 {
+		unix.Close(e.program)
+		e.program = -1
+	}
 }
 
 func (e *socketEnds) Close() {
-	if e.program >= 0 {
-		e.HandedOver()
-	}
+	e.HandedOver()
 	unix.Close(e.daemon)
 }
 

@@ -80,7 +80,7 @@ func TestUnprivileged(t *testing.T) {
 	if err := os.WriteFile(exe, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "-test.v", "-test.timeout=2m",
+	cmd := exec.Command(exe, "-test.v", "-test.timeout=10m",
 		"-test.run=^Test(Files|Descriptors|LowLimit|Signals|Threads|Forks|Kill|Stop|Stall|InnocentDoorbell|Exec|IbvDevices|IbvDevinfo|Space.*)$")
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -100,7 +100,7 @@ func TestForbiddenProcessVM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "-test.v", "-test.timeout=2m",
+	cmd := exec.Command(exe, "-test.v", "-test.timeout=10m",
 		"-test.run=^Test(Files|Descriptors|Exec|IbvDevinfo|Pingpong)$")
 	cmd.Env = append(os.Environ(), forbidEnv+"=1")
 	out, err := cmd.CombinedOutput()

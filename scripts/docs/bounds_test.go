@@ -166,7 +166,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestTables: docs/performance.md has one table for each machine: of two processors, and of sixteen.
+// TestTables: docs/performance.md has one table for each machine: of two processors, and of
+// sixteen.
 func TestTables(t *testing.T) {
 	if n := strings.Count(read(t, "docs/performance.md"), "\n|---"); n != 2 {
 		t.Errorf("docs/performance.md has %d tables: others go to docs/notes", n)

@@ -14,12 +14,16 @@ import (
 
 // dataPath are the packages whose limits and tunings stand in their params.go.
 var dataPath = []string{
-	"internal/sched", "internal/sched/standby", "internal/trap", "internal/trap/doorbell",
-	"internal/trap/procmem", "internal/trap/threads", "rocev2", "internal/engine", "rxe",
+	"internal/engine", "internal/provider/librxe", "internal/sched", "internal/sched/standby",
+	"internal/trap", "internal/trap/doorbell", "internal/trap/fallback", "internal/trap/filter",
+	"internal/trap/inflight", "internal/trap/nlsocket", "internal/trap/notify", "internal/trap/procmem",
+	"internal/trap/sealed", "internal/trap/threads", "internal/trap/vfs", "rocev2", "rxe",
 }
 
 // fromABI are files that are layouts of the kernel's ABI or of a specification from end to end.
 var fromABI = map[string]string{
+	"internal/trap/filter/program.go": "a filter of seccomp: offsets in struct seccomp_data, and jumps",
+
 	"rocev2/mmsg.go":       "struct mmsghdr, cmsghdr and sockaddr",
 	"rocev2/split.go":      "control messages of recvmsg",
 	"rocev2/tap.go":        "headers of IPv4, IPv6 and UDP",
@@ -36,7 +40,7 @@ var fromABI = map[string]string{
 }
 
 // cites is a comment that says where a number comes from.
-var cites = regexp.MustCompile(`IBA |RFC \d|linux/|include/|asm/|net/\w+\.h|fs/\w+\.c|rxe_param\.h|struct \w+|enum ibv|\b\w+\(7\)|inode\(7\)|UDP_MAX_SEGMENTS`)
+var cites = regexp.MustCompile(`IBA |RFC \d|linux/|include/|asm/|net/\w+\.h|\w+/\w+\.c\b|rxe_\w+\.[ch]|struct \w+|enum ibv|\b\w+\(7\)|inode\(7\)|UDP_MAX_SEGMENTS`)
 
 const largest = 2 // of the numbers that may stand anywhere: none, one, both
 
@@ -97,6 +101,8 @@ func TestLooseNumbers(t *testing.T) {
 		{"// of struct rxe_sge (linux/rdma_user_rxe.h)\nconst size = 16", 0},
 		{"const size = 16 // IBA 9.2", 0},
 		{"const size = 16 // because it is nice", 1},
+		{"const size = 16 // mm/memfd.c: MFD_NAME_MAX_LEN", 0},
+		{"const size = 16 // as in file.c", 1},
 	} {
 		if got := looseNumbers(t, "x.go", []byte("package x\n\n"+c.code+"\n")); len(got) != c.want {
 			t.Errorf("%s: found %v, want %d", c.code, got, c.want)

@@ -20,6 +20,7 @@ func (r *release) create(name string, write func(io.Writer) error) error {
 		return err
 	}
 	r.made = append(r.made, name)
+	fmt.Fprintln(r.steps, "writing", f.Name())
 	return errors.Join(write(f), f.Close())
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,13 +28,9 @@ func main() {
 		}
 		return
 	}
-	names, err := makeAll(*root, *out, *arch)
-	if err != nil {
+	if _, err := makeAll(*root, *out, *arch, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "packages: %v\n", err)
 		os.Exit(1)
-	}
-	for _, n := range names {
-		fmt.Println(n)
 	}
 }
 
@@ -44,6 +41,7 @@ type release struct {
 	checkout  checkout
 	config    config.Project
 	made      []string // files in out, of which the checksums are
+	steps     io.Writer
 }
 
 // open reads the configuration and what git says of the checkout.
@@ -68,12 +66,14 @@ func open(root, out string) (r *release, err error) {
 	return r, nil
 }
 
-// makeAll makes everything, and returns the names of the files.
-func makeAll(root, out, onlyArch string) ([]string, error) {
+// makeAll makes everything, and returns the names of the files. It writes each step, because some
+// take a minute.
+func makeAll(root, out, onlyArch string, steps io.Writer) ([]string, error) {
 	r, err := open(root, out)
 	if err != nil {
 		return nil, err
 	}
+	r.steps = steps
 	if err := os.RemoveAll(r.out); err != nil {
 		return nil, err
 	}
@@ -84,6 +84,7 @@ func makeAll(root, out, onlyArch string) ([]string, error) {
 	if err := os.RemoveAll(filepath.Join(r.root, "bin/man")); err != nil {
 		return nil, err
 	}
+	fmt.Fprintln(r.steps, "compiling gorxe for this machine, and writing its manual pages")
 	for _, hook := range r.config.Before.Hooks {
 		if err := r.hook(hook); err != nil {
 			return nil, err
@@ -109,6 +110,7 @@ func (r *release) forArch(arch string) error {
 		return err
 	}
 	defer os.RemoveAll(r.work)
+	fmt.Fprintf(r.steps, "compiling gorxe for %s\n", arch)
 	binary, err := r.build(arch)
 	if err != nil {
 		return err

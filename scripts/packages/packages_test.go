@@ -88,8 +88,12 @@ func TestReproducible(t *testing.T) {
 	}
 	again := exec.Command(os.Args[0])
 	again.Env = append(os.Environ(), "TZ=Asia/Kolkata", checkoutEnv+"="+other.checkout, outEnv+"="+other.dir)
-	if text, err := again.CombinedOutput(); err != nil {
+	text, err := again.CombinedOutput()
+	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
+	}
+	if first, last := "compiling gorxe for amd64\n", "writing "+filepath.Join(other.dir, "SHA256SUMS")+"\n"; !strings.Contains(string(text), first) || !strings.HasSuffix(string(text), last) {
+		t.Errorf("the steps lack %q, or do not end with %q:\n%s", first, last, text)
 	}
 	entries, err := os.ReadDir(other.dir)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(checkoutEnv); dir != "" {
-		if _, err := makeAll(dir, os.Getenv(outEnv), "amd64"); err != nil {
+		if _, err := makeAll(dir, os.Getenv(outEnv), "amd64", os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -61,7 +62,7 @@ var makeOnce = sync.OnceValues(func() (*made, error) {
 		return nil, err
 	}
 	var err error
-	m.names, err = makeAll(m.checkout, m.dir, "amd64")
+	m.names, err = makeAll(m.checkout, m.dir, "amd64", io.Discard)
 	return m, err
 })
 

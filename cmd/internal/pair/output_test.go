@@ -3,24 +3,24 @@ package pair
 import (
 	"bytes"
 	"os"
-	"runtime"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // slow takes nothing until the time for what a program has left is over.
 type slow struct {
+	t     *testing.T
 	s     *stream
 	taken bytes.Buffer
 }
 
 func (w *slow) Write(p []byte) (int, error) {
 	if w.taken.Len() == 0 {
-		for w.s.limit.Load() == 0 {
-			runtime.Gosched()
-		}
+		must.Eventually(w.t, "the program has ended", func() bool { return w.s.limit.Load() != 0 })
 		past := time.Now().Add(-time.Second)
 		w.s.limit.Store(past.UnixNano())
 		if err := w.s.r.SetReadDeadline(past); err != nil {
@@ -32,7 +32,7 @@ func (w *slow) Write(p []byte) (int, error) {
 
 // TestSlowOutput: what a program wrote before its end is passed on, however late that is.
 func TestSlowOutput(t *testing.T) {
-	to := new(slow)
+	to := &slow{t: t}
 	s, err := newStream(to)
 	if err != nil {
 		t.Fatal(err)

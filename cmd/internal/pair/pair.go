@@ -22,6 +22,8 @@ type Config struct {
 	Flags          []string // of gorxe run, for both ends
 	// of gorxe run, for the "server" or the "client"; nil: none
 	EndFlags func(end string) []string
+	// Stopping, if not nil, is called before an end is ended.
+	Stopping func(end string)
 	// where the daemon of both ends may be, if they are not on hosts of their own
 	Sockets []string
 	Timeout time.Duration // for the server to listen
@@ -139,6 +141,7 @@ func (d direct) sockets(string) []string             { return d.at }
 // end is a program under gorxe run.
 type end struct {
 	name    string
+	ends    func(end string) // before it is stopped; nil: nothing
 	cmd     *exec.Cmd
 	done    chan struct{} // closed when the program has ended
 	waitErr error         // valid then
@@ -156,7 +159,7 @@ func start(l launcher, name string, c Config, program []string, ready *lines) (*
 		args = append(args, c.EndFlags(name)...)
 	}
 	args = append(args, "--")
-	e := &end{name: name, cmd: exec.Command(self, append(args, program...)...), done: make(chan struct{})}
+	e := &end{name: name, ends: c.Stopping, cmd: exec.Command(self, append(args, program...)...), done: make(chan struct{})}
 	if c.Labels {
 		e.taken, e.unmet = newLines(portTaken), newLines(unmet)
 	}
@@ -217,6 +220,9 @@ func (e *end) ended() bool {
 func (e *end) stop() {
 	if e.ended() {
 		return
+	}
+	if e.ends != nil {
+		e.ends(e.name)
 	}
 	e.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended meanwhile
 	select {

@@ -32,8 +32,8 @@ func wrote(t *testing.T, is *regexp.Regexp, text string) *lines {
 	return l
 }
 
-// TestBusyPort: a server that says that its port is taken is told what helps, and no other one. Only
-// hosts of their own have TCP ports of their own.
+// TestBusyPort: a server that says that its port is taken is told what helps, and no other one.
+// Only hosts of their own have TCP ports of their own.
 func TestBusyPort(t *testing.T) {
 	for text, taken := range map[string]bool{
 		"Couldn't listen to port 18515\n": true, "rdma_bind_addr: Address already in use\n": true, "No IB devices found\n": false, "": false,

@@ -39,8 +39,8 @@ var (
 	unmet     = regexp.MustCompile(`(?i)connection refused|(couldn't|could not|cannot|can't|failed to|unable to) connect to`)
 )
 
-// busyPort says what to do if another program has the server's port, as the server has written. Most
-// servers listen at every address.
+// busyPort says what to do if another program has the server's port, as the server has written.
+// Most servers listen at every address.
 func (c *Config) busyPort(taken *lines) string {
 	switch {
 	case !taken.seen() || c.Hosts:

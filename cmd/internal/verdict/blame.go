@@ -65,13 +65,15 @@ func (r *Run) blame(c *report.Capture) (list []string) {
 	case r.Report == nil:
 		list = append(list, "It is not known, because the daemon is gone: "+cell(r.Trouble)+".")
 	case !r.Failed():
-		list = append(list, "No one: the program ended well, and the device saw no error.")
+		list = append(list, "No one: "+r.subject()+" ended well, and the device saw no error.")
 	case r.Missed && r.Exit == 0 && r.Signal == "":
-		list = append(list, "No one: the program ended well. A fault rule found nothing to hit: see the table below.")
+		list = append(list, "No one: "+r.subject()+" ended well. A fault rule found nothing to hit: see the table below.")
+	case r.Signal == "SIGTERM" && r.Role != "":
+		list = append(list, "gorxe pair ends an end so when the other one has failed, or by --stop-server: see the verdict of the other end. Here, the device refused no verb, and no work request failed.")
 	case r.Signal != "":
-		list = append(list, "Who sent "+r.Signal+" to the program is not known. The device refused no verb, and no work request failed.")
+		list = append(list, "Who sent "+r.Signal+" to "+r.subject()+" is not known. The device refused no verb, and no work request failed.")
 	default:
-		list = append(list, "**The program**, outside of RDMA: the device refused no verb and no work request failed. See the program's own output.")
+		list = append(list, "**"+start(r.subject())+"**, outside of RDMA: the device refused no verb and no work request failed. See the program's own output.")
 	}
 	return list
 }
@@ -82,19 +84,34 @@ func (r *Run) blameSides(c *report.Capture) (list []event) {
 		side explain.Side
 		says string
 	}{
-		{explain.Program, "**The program** `%s`: %s"},
-		{explain.Limit, "**A limit of the machine or of the daemon**, which `%s` met: %s"},
-		{explain.Peer, "**The peer** of `%s`: %s"},
-		{explain.Network, "**The network**, for `%s`: %s"},
-		{explain.Unreachable, "**The peer or the network**, for `%s`: %s"},
+		{explain.Both, "**Both ends**, which do not agree. %s: %s"},
+		{explain.Program, "%s: %s"},
+		{explain.Limit, "**A limit of the machine or of the daemon**, which %s met: %s"},
+		{explain.Peer, "**The peer** of %s: %s"},
+		{explain.Network, "**The network**, for %s: %s"},
+		{explain.Unreachable, "**The peer or the network**, for %s: %s"},
 	} {
-		x, n := first(r.records(), side.side)
-		if x == nil || side.side == explain.Peer && r.hasBlamed(x) {
+		x, n := r.first(side.side)
+		if x == nil {
 			continue
 		}
-		s := fmt.Sprintf(side.says, code(cmp.Or(x.Program, "a process")), cell(x.String()))
+		name := "`" + code(cmp.Or(x.Program, "a process")) + "`"
+		switch {
+		case x.Role != "" && side.side == explain.Program:
+			name = fmt.Sprintf("**The %s** (`%s`, pid %d)", plain(x.Role), code(x.Program), x.PID)
+		case x.Role != "" && side.side == explain.Both:
+			name = start(whose(x))
+		case x.Role != "":
+			name = whose(x)
+		case side.side == explain.Program:
+			name = "**The program** " + name
+		}
+		s := fmt.Sprintf(side.says, name, cell(x.String()))
 		if n > 1 {
 			s += fmt.Sprintf(" This is the first of %d errors of this kind.", n)
+		}
+		if o := x.Refuser(r.records()); o != nil {
+			s += fmt.Sprintf(" %s: %s.", start(whose(o)), cell(o.What))
 		}
 		if side.side == explain.Unreachable {
 			s += r.silence(c, x) + r.peerEnded(x)
@@ -105,10 +122,27 @@ func (r *Run) blameSides(c *report.Capture) (list []event) {
 	return list
 }
 
-// hasBlamed reports whether the peer of this error is a program of this run that caused an error of
-// its own. Both ends then have a record of one mistake, and it would be named twice.
-func (r *Run) hasBlamed(x *explain.Record) bool {
-	return slices.ContainsFunc(r.records(), func(o explain.Record) bool {
+// first returns the first record with a side at fault, and how many there are.
+func (r *Run) first(side explain.Side) (x *explain.Record, n uint64) {
+	list := r.records()
+	for i := range list {
+		if list[i].Fault == side && !r.toldTwice(&list[i]) {
+			if x == nil {
+				x = &list[i]
+			}
+			n += list[i].Count
+		}
+	}
+	return x, n
+}
+
+// toldTwice reports whether the peer of this error is a program of this run that has a record of
+// the same mistake, which names the side at fault.
+func (r *Run) toldTwice(x *explain.Record) bool {
+	if o := x.Refuser(r.records()); o != nil && o.Fault == explain.Both {
+		return true
+	}
+	return x.Fault == explain.Peer && slices.ContainsFunc(r.records(), func(o explain.Record) bool {
 		return o.Fault == explain.Program && o.QPN == x.PeerQPN && o.PeerQPN == x.QPN
 	})
 }

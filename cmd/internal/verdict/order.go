@@ -47,9 +47,30 @@ func (r *Run) ends() []proto.ProcessEnd {
 	return ends
 }
 
+// nameOf returns the name of a process for the page.
+func nameOf(role, program string, pid int) string {
+	if role == "" {
+		return "`" + code(explain.NameOf("", cmp.Or(program, "?"), pid)) + "`"
+	}
+	return fmt.Sprintf("the %s (`%s`, pid %d)", plain(role), code(program), pid)
+}
+
+// whose returns the name of the process that a record is of.
+func whose(x *explain.Record) string { return nameOf(x.Role, x.Program, x.PID) }
+
+// start begins a sentence.
+func start(s string) string {
+	if strings.HasPrefix(s, "the ") {
+		return "The " + s[len("the "):]
+	}
+	return s
+}
+
 // howEnded says how a process ended.
 func howEnded(e *proto.ProcessEnd) string {
 	switch {
+	case e.Stopped:
+		return "was ended by gorxe pair"
 	case e.Signal != "":
 		return "was killed by " + e.Signal
 	case e.Status != nil:
@@ -58,10 +79,14 @@ func howEnded(e *proto.ProcessEnd) string {
 	return "ended (this kernel does not say how)"
 }
 
-// bad reports whether a process ended otherwise than by itself and with success.
-func bad(e *proto.ProcessEnd) bool { return e.Signal != "" || e.Status != nil && *e.Status != 0 }
+// bad reports whether a process ended otherwise than by itself and with success, and gorxe did not
+// end it.
+func bad(e *proto.ProcessEnd) bool {
+	return !e.Stopped && (e.Signal != "" || e.Status != nil && *e.Status != 0)
+}
 
-// notable are the ends that the page names: the bad ones, and those that an error came after.
+// notable are the ends that the page names: the bad ones, those by gorxe, and those that an error
+// came after.
 func (r *Run) notable() (list []*proto.ProcessEnd) {
 	var last time.Time
 	for _, x := range r.records() {
@@ -71,7 +96,7 @@ func (r *Run) notable() (list []*proto.ProcessEnd) {
 	}
 	ends := r.ends()
 	for i := range ends {
-		if bad(&ends[i]) || ends[i].Time.Before(last) {
+		if bad(&ends[i]) || ends[i].Stopped || ends[i].Time.Before(last) {
 			list = append(list, &ends[i])
 		}
 	}
@@ -106,15 +131,18 @@ func (r *Run) deaths() (list []event) {
 	first := r.firstDeath()
 	for _, e := range r.notable() {
 		isFirst := first != nil && *e == *first
-		if e.Signal == "" && !isFirst || r.wentWell() && ended(e.Signal) {
+		if e.Stopped || e.Signal == "" && !isFirst || r.wentWell() && ended(e.Signal) {
 			continue
 		}
 		what := ""
 		if isFirst && len(r.records()) > 0 {
 			what = " first. What is below came later, and may follow from it"
 		}
-		list = append(list, event{e.Time, fmt.Sprintf("**Process %d** (`%s`), after %s: it %s%s.",
-			e.PID, code(e.Name), r.after(e.Time), howEnded(e), what)})
+		name := fmt.Sprintf("**Process %d** (`%s`)", e.PID, code(e.Name))
+		if e.Role != "" {
+			name = fmt.Sprintf("**The %s** (`%s`, pid %d)", plain(e.Role), code(e.Name), e.PID)
+		}
+		list = append(list, event{e.Time, fmt.Sprintf("%s, after %s: it %s%s.", name, r.after(e.Time), howEnded(e), what)})
 		if len(list) == maxRows {
 			break
 		}
@@ -128,19 +156,37 @@ func (r *Run) ending() string {
 	var s string
 	switch {
 	case r.Signal != "":
-		s = "the program was killed by " + r.Signal
+		s = r.subject() + " was killed by " + r.Signal
 	case r.Missed && r.Exit == 0 && trouble == "":
 		s = "a fault rule never fired"
 	case r.Missed && r.Exit == 0:
 		s = "a fault rule never fired, and " + trouble
 	case r.Exit != 0:
-		s = fmt.Sprintf("the program failed with exit status %d", r.Exit)
+		s = fmt.Sprintf("%s failed with exit status %d", r.subject(), r.Exit)
 	case trouble != "":
-		return "the program exited with status 0, but " + trouble + r.afterDeath()
+		return r.subject() + " exited with status 0, but " + trouble + r.afterDeath()
 	default:
-		return "the program ended well"
+		return r.subject() + " ended well"
 	}
 	return s + r.afterDeath()
+}
+
+// subject names what has ended. The exit status of a pair is that of one end.
+func (r *Run) subject() string {
+	if r.Role != "" {
+		return "the " + plain(r.Role)
+	}
+	if !r.Pair {
+		return "the program"
+	}
+	if r.Exit != 0 {
+		for _, role := range []string{proto.RoleClient, proto.RoleServer} {
+			if slices.ContainsFunc(r.ends(), func(e proto.ProcessEnd) bool { return e.Role == role && e.Status != nil && *e.Status == r.Exit }) {
+				return "the " + role
+			}
+		}
+	}
+	return "the pair"
 }
 
 // afterDeath names the process that died before anything else went wrong.
@@ -149,7 +195,7 @@ func (r *Run) afterDeath() string {
 	if d == nil || d.Signal == r.Signal && r.Signal != "" || d.Signal == "" && len(r.records()) == 0 {
 		return "" // that is the program itself, or the title says it already
 	}
-	return fmt.Sprintf(", after `%s[%d]` %s", code(d.Name), d.PID, howEnded(d))
+	return fmt.Sprintf(", after %s %s", nameOf(d.Role, d.Name, d.PID), howEnded(d))
 }
 
 // troubleKinds are what trouble counts, in this order.
@@ -195,7 +241,11 @@ func (r *Run) peerEnded(x *explain.Record) string {
 		if !e.Time.Before(x.Time) || !r.had(e.PID, x.PeerQPN) {
 			continue
 		}
-		return fmt.Sprintf(" That queue pair was of process %d (`%s`), which %s after %s.", e.PID, code(e.Name), howEnded(&e), r.after(e.Time))
+		owner := fmt.Sprintf("process %d (`%s`)", e.PID, code(e.Name))
+		if e.Role != "" {
+			owner = nameOf(e.Role, e.Name, e.PID)
+		}
+		return fmt.Sprintf(" That queue pair was of %s, which %s after %s.", owner, howEnded(&e), r.after(e.Time))
 	}
 	return ""
 }
@@ -226,11 +276,11 @@ func (r *Run) happened() (list []string) {
 		if x.Count > 1 {
 			times = fmt.Sprintf(" (%d times)", x.Count)
 		}
-		events = append(events, event{x.Time, fmt.Sprintf("`%s[%d]`: %s%s", code(cmp.Or(x.Program, "?")), x.PID, cell(x.String()), times)})
+		events = append(events, event{x.Time, fmt.Sprintf("%s: %s%s", whose(x), cell(x.String()), times)})
 	}
 	var ends []event
 	for _, e := range r.notable() {
-		ends = append(ends, event{e.Time, fmt.Sprintf("`%s[%d]` %s.", code(e.Name), e.PID, howEnded(e))})
+		ends = append(ends, event{e.Time, fmt.Sprintf("%s %s.", nameOf(e.Role, e.Name, e.PID), howEnded(e))})
 	}
 	events = append(ends, events...) // at the same time, an end comes first
 	sortEvents(events)
@@ -238,6 +288,8 @@ func (r *Run) happened() (list []string) {
 		at := ""
 		if !e.at.IsZero() {
 			at = "After " + r.after(e.at) + ", "
+		} else {
+			e.text = start(e.text)
 		}
 		list = append(list, fmt.Sprintf("%d. %s%s", i+1, at, e.text))
 	}

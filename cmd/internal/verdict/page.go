@@ -8,11 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/pcap/report"
-	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // maxRows bounds each table of the page.
@@ -22,7 +20,7 @@ const maxRows = 20
 func (r *Run) page(w io.Writer, c *report.Capture) error {
 	p := &page{w: w}
 	p.line("# Verdict: %s", r.ending())
-	p.line("\n`%s` ran for %s.", code(strings.Join(r.Command, " ")), r.Duration.Round(time.Millisecond))
+	p.line("\n`%s` ran for %s.", code(commandLine(r.Command)), r.Duration.Round(time.Millisecond))
 	if r.Chaos != 0 {
 		p.line("\nChaos was on: `--chaos %d` repeats it. A correct program passes with every seed.", r.Chaos)
 	}
@@ -31,7 +29,7 @@ func (r *Run) page(w io.Writer, c *report.Capture) error {
 		p.line("- %s", s)
 	}
 	r.errorsSection(p)
-	wireSection(p, c, r.Report)
+	r.wireSection(p, c)
 	protocolSection(p, c, r.Faults)
 	r.objectsSection(p)
 	r.faultsSection(p)
@@ -76,6 +74,17 @@ func plain(s string) string {
 	}, s)
 }
 
+// commandLine is a command as a shell takes it.
+func commandLine(args []string) string {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		if words[i] = arg; arg == "" || strings.ContainsAny(arg, " \t\n\"'`$\\;&|<>()*?[]{}~#!") {
+			words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
 // code makes text fit between backquotes.
 func code(s string) string { return strings.ReplaceAll(plain(s), "`", "'") }
 
@@ -110,11 +119,11 @@ func (r *Run) errorsSection(p *page) {
 	}
 }
 
-func wireSection(p *page, c *report.Capture, rep *proto.Report) {
+func (r *Run) wireSection(p *page, c *report.Capture) {
 	p.line("\n## What the wire saw\n")
 	s := &c.Summary
 	p.line("%s in %s.", plural.Of(s.RoCEv2, "packet"), plural.Of(uint64(len(s.Flows)), "flow"))
-	if rep != nil && rep.CaptureLeftOut > 0 {
+	if rep := r.Report; rep != nil && rep.CaptureLeftOut > 0 {
 		p.line("The capture ends at its limit of %d MiB: %s came later, and %s judged.", CaptureMax>>20,
 			plural.Of(rep.CaptureLeftOut, "packet"), map[bool]string{true: "is not", false: "are not"}[rep.CaptureLeftOut == 1])
 	}
@@ -124,8 +133,12 @@ func wireSection(p *page, c *report.Capture, rep *proto.Report) {
 	if len(s.Flows) == 0 {
 		return
 	}
-	p.line("\n| from | to | service | packets | sent again | missing | NAK | RNR |")
-	p.line("|---|---|---|---|---|---|---|---|")
+	lost, line := "", ""
+	if len(r.lost) > 0 {
+		lost, line = " lost by a rule |", "---|"
+	}
+	p.line("\n| from | to | service | packets |%s sent again | not captured | NAK | RNR |", lost)
+	p.line("|---|---|---|---|%s---|---|---|---|", line)
 	for i, f := range s.Flows {
 		if i == maxRows {
 			p.line("\n%s more in `%s`.", plural.Of(uint64(len(s.Flows)-maxRows), "flow"), CheckFile)
@@ -135,8 +148,11 @@ func wireSection(p *page, c *report.Capture, rep *proto.Report) {
 		if f.Peer != nil {
 			from += fmt.Sprintf(" QP 0x%06x", uint32(f.Peer.QPN))
 		}
-		p.line("| %s | %v QP 0x%06x | %v | %d | %d | %d | %d | %d |", from, f.Dst, uint32(f.QPN), f.Service,
-			f.Stats.Packets, f.Stats.Retransmissions, f.Stats.Missing, f.Stats.NAKs, f.Stats.RNRs)
+		if lost != "" {
+			lost = fmt.Sprintf(" %d |", r.lost[f])
+		}
+		p.line("| %s | %v QP 0x%06x | %v | %d |%s %d | %d | %d | %d |", from, f.Dst, uint32(f.QPN), f.Service,
+			f.Stats.Packets, lost, f.Stats.Retransmissions, f.Stats.Missing, f.Stats.NAKs, f.Stats.RNRs)
 	}
 }
 
@@ -189,7 +205,8 @@ func (r *Run) objectsSection(p *page) {
 				if q.Peer != nil {
 					peer = fmt.Sprintf("0x%06x", q.Peer.QPN)
 				}
-				p.line("| `%s[%d]` | %s | 0x%06x | %s | %s | %s | %d |", codeCell(proc.Name), proc.PID, cell(proc.Files[i].Device),
+				name := strings.ReplaceAll(nameOf(proc.Role, proc.Name, proc.PID), "|", `\|`)
+				p.line("| %s | %s | 0x%06x | %s | %s | %s | %d |", name, cell(proc.Files[i].Device),
 					q.QPN, q.Type, q.State, peer, q.SendQueue)
 			}
 		}
@@ -214,17 +231,4 @@ func (r *Run) faultsSection(p *page) {
 	if len(r.Faults) > maxRows {
 		p.line("\n%s more in `%s`.", plural.Of(uint64(len(r.Faults)-maxRows), "rule"), FaultsFile)
 	}
-}
-
-// first returns the first record with a side at fault, and how many there are.
-func first(list []explain.Record, side explain.Side) (x *explain.Record, n uint64) {
-	for i := range list {
-		if list[i].Fault == side {
-			if x == nil {
-				x = &list[i]
-			}
-			n += list[i].Count
-		}
-	}
-	return x, n
 }

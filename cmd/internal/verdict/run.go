@@ -10,6 +10,7 @@ import (
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
 // Names of the files in the directory.
@@ -30,7 +31,9 @@ const CaptureMax = 64 << 20
 
 // Run is a program that has ended, and what is known of it.
 type Run struct {
-	Command  []string      `json:"command"`
+	Command  []string      `json:"command"`        // as the user typed it
+	Role     string        `json:"role,omitempty"` // in a pair, of which this is one end
+	Pair     bool          `json:"pair,omitempty"` // it is a pair: two programs
 	Exit     int           `json:"exit_status"`
 	Signal   string        `json:"signal,omitempty"` // that killed it, as SIGKILL
 	Missed   bool          `json:"a_fault_rule_never_fired,omitempty"`
@@ -42,6 +45,8 @@ type Run struct {
 	Report  *proto.Report  `json:"-"`
 	Trouble string         `json:"trouble,omitempty"`
 	Faults  []fault.Status `json:"-"`
+
+	lost map[*conformance.Flow]uint64 // packets that fault rules lost
 }
 
 // Failed reports whether the run ended with an error.

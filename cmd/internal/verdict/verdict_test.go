@@ -73,7 +73,7 @@ func TestBlame(t *testing.T) {
 	} {
 		c.run.Command, c.run.Duration = []string{"a`b", "c\nd"}, 1500*time.Millisecond
 		page := verdictOf(t, &c.run)
-		for _, s := range append(c.says, "\n`a'b c d` ran for 1.5s.\n") {
+		for _, s := range append(c.says, "\n`'a'b' 'c d'` ran for 1.5s.\n") {
 			if !strings.Contains(page, strings.Replace(s, "| packet", "| `packet", 1)) {
 				t.Errorf("%q is missing in:\n%s", s, page)
 			}
@@ -118,6 +118,20 @@ func TestOrder(t *testing.T) {
 				{Time: at(110), Count: 1, PID: 12, Program: "client", Fault: explain.Program, QPN: 0x12, PeerQPN: 0x11, What: "its rkey was refused"},
 			}, nil)},
 			[]string{"## Which side was at fault\n\n- **The program** `client`: its rkey was refused.\n\n## What the device saw"},
+		},
+		"the other end knows why": {
+			Run{Exit: 1, Report: reportOf([]explain.Record{
+				{Time: at(100), Count: 1, PID: 11, Program: "server", Kind: explain.Request, Fault: explain.Peer, QPN: 0x11, PeerQPN: 0x12, PSN: 7, What: "it refused rkey 0x5"},
+				{Time: at(110), Count: 1, PID: 12, Program: "client", Kind: explain.Completion, Operation: "SEND", Answer: "NAK", Fault: explain.Program, QPN: 0x12, PeerQPN: 0x11, PSN: 7, What: "its rkey was refused"},
+			}, nil)},
+			[]string{"## Which side was at fault\n\n- **The program** `client`: its rkey was refused. `server[11]`: it refused rkey 0x5.\n\n## What the device saw"},
+		},
+		"different path MTUs": {
+			Run{Exit: 1, Report: reportOf([]explain.Record{
+				{Time: at(100), Count: 1, PID: 11, Program: "prog", Role: "server", Kind: explain.Request, Fault: explain.Both, QPN: 0x11, PeerQPN: 0x12, PSN: 7, What: "path MTUs differ"},
+				{Time: at(110), Count: 1, PID: 12, Program: "prog", Role: "client", Kind: explain.Completion, Operation: "SEND", Answer: "NAK", Fault: explain.Program, QPN: 0x12, PeerQPN: 0x11, PSN: 7, What: "NAK: invalid request"},
+			}, nil)},
+			[]string{"## Which side was at fault\n\n- **Both ends**, which do not agree. The server (`prog`, pid 11): path MTUs differ.\n\n## What the device saw"},
 		},
 		"killed later": {
 			Run{Exit: 1, Report: reportOf([]explain.Record{refused}, []proto.ProcessEnd{killed})},
@@ -170,6 +184,60 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestPair: the page of a pair names its ends by their roles, shows what the user typed, and blames
+// no end that gorxe itself ended.
+func TestPair(t *testing.T) {
+	start := time.Unix(1000, 0)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	one := 1
+	failed := explain.Record{Time: at(100), Count: 1, PID: 12, Program: "prog", Role: "client", Kind: explain.Completion, Fault: explain.Unreachable, QPN: 0x12, PeerQPN: 0x11, What: "it got no answer"}
+	wrong := explain.Record{Time: at(90), Count: 1, PID: 11, Program: "prog", Role: "server", Kind: explain.Refusal, Fault: explain.Program, What: "it was refused"}
+	ends := []proto.ProcessEnd{
+		{Time: at(200), PID: 12, Name: "prog", Role: "client", Status: &one},
+		{Time: at(210), PID: 11, Name: "prog", Role: "server", Signal: "SIGTERM", Stopped: true},
+	}
+	left := proto.ProcessStatus{PID: 11, Name: "prog", Role: "server", Files: []proto.FileStatus{{Device: "rxe0", QPs: []proto.QPStatus{{QPN: 0x11, Type: "RC", State: "RTS"}}}}}
+	for name, c := range map[string]struct {
+		run  Run
+		says []string
+		not  string
+	}{
+		"the client fails": {
+			Run{Pair: true, Exit: 1, Report: reportOf([]explain.Record{failed}, ends, left)},
+			[]string{
+				"# Verdict: the client failed with exit status 1\n", "\n`gorxe pair --fault 'packet drop,first=1' a -- b` ran for",
+				"- **The peer or the network**, for the client (`prog`, pid 12): it got no answer.",
+				"1. After 0.100 s, the client (`prog`, pid 12): it got no answer.\n", "3. After 0.210 s, the server (`prog`, pid 11) was ended by gorxe pair.\n",
+				"| the server (`prog`, pid 11) | rxe0 |",
+			}, "SIGTERM"},
+		"the server's verb": {
+			Run{Pair: true, Exit: 1, Report: reportOf([]explain.Record{wrong}, ends)},
+			[]string{"- **The server** (`prog`, pid 11): it was refused.\n"}, "Process"},
+		"no error": {
+			Run{Pair: true, Exit: 1, Report: reportOf(nil, ends)},
+			[]string{"- **The client** (`prog`, pid 12), after 0.200 s: it exited with status 1.\n- The device refused no verb"}, "SIGTERM"},
+		"no process opened a device": {
+			Run{Pair: true, Exit: 1, Report: reportOf(nil, nil)}, []string{"# Verdict: the pair failed with exit status 1\n"}, "program failed"},
+		"somebody else ended the server": {
+			Run{Pair: true, Exit: 1, Report: reportOf(nil, []proto.ProcessEnd{{Time: at(10), PID: 11, Name: "prog", Role: "server", Signal: "SIGTERM"}, ends[0]})},
+			[]string{"the client failed with exit status 1, after the server (`prog`, pid 11) was killed by SIGTERM\n", "- **The server** (`prog`, pid 11), after 0.010 s: it was killed by SIGTERM.\n"}, "gorxe pair."},
+		"one end of two hosts": {
+			Run{Role: "server", Signal: "SIGTERM", Report: reportOf(nil, nil)},
+			[]string{"# Verdict: the server was killed by SIGTERM\n", "- gorxe pair ends an end so when the other one has failed"}, "is not known"},
+	} {
+		c.run.Started, c.run.Command = start, []string{"gorxe", "pair", "--fault", "packet drop,first=1", "a", "--", "b"}
+		page := verdictOf(t, &c.run)
+		for _, s := range c.says {
+			if !strings.Contains(page, s) {
+				t.Errorf("%s: %q is missing in:\n%s", name, s, page)
+			}
+		}
+		if strings.Contains(page, c.not) {
+			t.Errorf("%s: %q is in:\n%s", name, c.not, page)
+		}
+	}
+}
+
 func reportOf(records []explain.Record, ends []proto.ProcessEnd, left ...proto.ProcessStatus) *proto.Report {
 	rep := &proto.Report{Ends: ends, Ended: left}
 	for _, x := range records {
@@ -215,7 +283,7 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 	for _, s := range []string{
-		"\n`'[x](//e)| # ??\\` ran for ",
+		"\n`''[x](//e)| # ??\\'` ran for ",
 		"\n1. `'[x](//e)| # ??\\[7]`: \\`\\[x](//e)\\| # ??\\\\.\n",
 		"\n| `'[x](//e)\\| # ??\\[7]` | rxe0 | 0x000011 | RC | RTS | - | 0 |\n",
 	} {

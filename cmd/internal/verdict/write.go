@@ -72,6 +72,7 @@ func (r *Run) check(ctx context.Context, dir string) (*report.Capture, error) {
 	printer := report.NewFindings(&text, maxFindings)
 	var listed []conformance.Finding
 	var packets ladder.Collector
+	r.lost = make(map[*conformance.Flow]uint64)
 	if r.Failed() {
 		packets.Outcome = r.ending()
 	}
@@ -82,6 +83,9 @@ func (r *Run) check(ctx context.Context, dir string) (*report.Capture, error) {
 		}
 	}}, func(p *capture.Packet, v *conformance.Verdict) error {
 		packets.Add(p, v)
+		if v.Flow != nil && ladder.Lost(p.Comment) {
+			r.lost[v.Flow]++
+		}
 		return nil
 	})
 	if checked.Err = err; rep != nil {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/test/leak"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/netns"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
@@ -126,6 +127,8 @@ func TestRoute(t *testing.T) {
 			}
 		})
 	}
+	// The kernel makes the routes of new IPv6 addresses later (addrconf_dad_work).
+	must.Eventually(t, "IPv6 addresses are local", func() bool { return r.Local(ip("2001:db8::1")) && r.Local(scoped("fe80::1")) })
 	// Which errno it is depends on the kernel.
 	if got, err := r.Route(Query{Src: ip("10.7.0.3"), Dst: ip("10.7.0.2")}); err == nil {
 		t.Errorf("the route from another host's address is %+v", got)

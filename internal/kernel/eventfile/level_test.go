@@ -1,7 +1,6 @@
 package eventfile
 
 import (
-	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/leak"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/quotatest"
 	"github.com/gorxe/gorxe/internal/test/uffd"
@@ -145,19 +145,19 @@ func TestLevelSyncWaits(t *testing.T) {
 	l.mu.Lock()
 	l.busy = true // the other thread
 	l.mu.Unlock()
-	returned := make(chan struct{})
+	returned, waits := make(chan struct{}), leak.Running("[sync.Cond.Wait")
 	go func() {
 		l.Sync()
 		close(returned)
 	}()
-	for range 1000 {
-		runtime.Gosched()
-	}
-	select {
-	case <-returned:
-		t.Error("Sync returned while another thread writes")
-	default:
-	}
+	must.Eventually(t, "Sync waits for the other thread", func() bool {
+		select {
+		case <-returned:
+			t.Fatal("Sync returned while another thread writes")
+		default:
+		}
+		return leak.Running("[sync.Cond.Wait") > waits
+	})
 	must.Get[int](t)(unix.Write(l.w, []byte{0}))
 	l.mu.Lock()
 	l.have, l.busy = 1, false

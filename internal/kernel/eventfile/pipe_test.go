@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -282,9 +281,10 @@ func TestChannelBusy(t *testing.T) {
 	}
 	c.leave()
 	c.mu.Unlock()
-	for err := error(nil); !errors.Is(err, unix.EBADF); runtime.Gosched() { // closed aside
-		_, err = unix.FcntlInt(uintptr(w), unix.F_GETFD, 0)
-	}
+	must.Eventually(t, "the end is closed aside", func() bool {
+		_, err := unix.FcntlInt(uintptr(w), unix.F_GETFD, 0)
+		return errors.Is(err, unix.EBADF)
+	})
 }
 
 func TestNotifyAllocs(t *testing.T) {

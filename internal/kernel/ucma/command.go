@@ -9,60 +9,45 @@ import (
 	"github.com/gorxe/gorxe/internal/uapi"
 )
 
-// commands are ucma.c's ucma_cmd_table. init fills it, because the handlers refer to it.
-var commands [uapi.UcmaCommands]func(*call) error
-
-func init() {
-	commands = [uapi.UcmaCommands]func(*call) error{
-		uapi.UcmaCreateID:         (*call).createID,
-		uapi.UcmaDestroyID:        (*call).destroyID,
-		uapi.UcmaBindIP:           (*call).bindIP,
-		uapi.UcmaResolveIP:        (*call).resolveIP,
-		uapi.UcmaResolveRoute:     (*call).resolveRoute,
-		uapi.UcmaQueryRoute:       (*call).queryRoute,
-		uapi.UcmaConnect:          (*call).connect,
-		uapi.UcmaListen:           (*call).listen,
-		uapi.UcmaAccept:           (*call).accept,
-		uapi.UcmaReject:           (*call).reject,
-		uapi.UcmaDisconnect:       (*call).disconnect,
-		uapi.UcmaInitQPAttr:       (*call).initQPAttr,
-		uapi.UcmaGetEvent:         (*call).getEvent,
-		uapi.UcmaSetOption:        (*call).setOption,
-		uapi.UcmaNotify:           (*call).notify,
-		uapi.UcmaJoinIPMcast:      (*call).joinIPMcast,
-		uapi.UcmaLeaveMcast:       (*call).leaveMcast,
-		uapi.UcmaMigrateID:        (*call).migrateID,
-		uapi.UcmaQuery:            (*call).query,
-		uapi.UcmaBind:             (*call).bind,
-		uapi.UcmaResolveAddr:      (*call).resolveAddr,
-		uapi.UcmaJoinMcast:        (*call).joinMcast,
-		uapi.UcmaResolveIBService: (*call).resolveIBService,
-		uapi.UcmaWriteCMEvent:     (*call).writeCMEvent,
-	}
+// command is a row of ucma.c's ucma_cmd_table.
+type command struct {
+	run func(*call) error
+	// verb is the call of librdmacm that the command belongs to. rdma_get_cm_event is not among
+	// them: it waits, and is made again. Some commands are only parts of calls.
+	verb   string
+	answer int // the least room for the answer, or else ENOSPC
 }
 
-// verbs are the calls of librdmacm that the commands belong to. rdma_get_cm_event is not among
-// them: it waits, and is made again. Some commands are only parts of calls.
-var verbs = [uapi.UcmaCommands]string{
-	uapi.UcmaCreateID:     "rdma_create_id",
-	uapi.UcmaDestroyID:    "rdma_destroy_id",
-	uapi.UcmaBindIP:       "rdma_bind_addr",
-	uapi.UcmaBind:         "rdma_bind_addr",
-	uapi.UcmaResolveIP:    "rdma_resolve_addr",
-	uapi.UcmaResolveAddr:  "rdma_resolve_addr",
-	uapi.UcmaResolveRoute: "rdma_resolve_route",
-	uapi.UcmaConnect:      "rdma_connect",
-	uapi.UcmaListen:       "rdma_listen",
-	uapi.UcmaAccept:       "rdma_accept",
-	uapi.UcmaReject:       "rdma_reject",
-	uapi.UcmaDisconnect:   "rdma_disconnect",
-	uapi.UcmaInitQPAttr:   "rdma_init_qp_attr",
-	uapi.UcmaSetOption:    "rdma_set_option",
-	uapi.UcmaNotify:       "rdma_notify",
-	uapi.UcmaJoinIPMcast:  "rdma_join_multicast",
-	uapi.UcmaJoinMcast:    "rdma_join_multicast",
-	uapi.UcmaLeaveMcast:   "rdma_leave_multicast",
-	uapi.UcmaMigrateID:    "rdma_migrate_id",
+// commands is filled by init, because the handlers refer to it.
+var commands [uapi.UcmaCommands]command
+
+func init() {
+	commands = [uapi.UcmaCommands]command{
+		uapi.UcmaCreateID:         {run: reading((*call).createID), verb: "rdma_create_id", answer: uapi.SizeOf[uapi.UcmaID]()},
+		uapi.UcmaDestroyID:        {run: reading((*call).destroyID), verb: "rdma_destroy_id", answer: uapi.SizeOf[uapi.UcmaReported]()},
+		uapi.UcmaBindIP:           {run: reading((*call).bindIP), verb: "rdma_bind_addr"},
+		uapi.UcmaResolveIP:        {run: reading((*call).resolveIP), verb: "rdma_resolve_addr"},
+		uapi.UcmaResolveRoute:     {run: reading((*call).resolveRoute), verb: "rdma_resolve_route"},
+		uapi.UcmaQueryRoute:       {run: reading((*call).queryRoute), answer: uapi.UcmaQueryRouteMin},
+		uapi.UcmaConnect:          {run: (*call).connect, verb: "rdma_connect"},
+		uapi.UcmaListen:           {run: reading((*call).listen), verb: "rdma_listen"},
+		uapi.UcmaAccept:           {run: (*call).accept, verb: "rdma_accept"},
+		uapi.UcmaReject:           {run: reading((*call).reject), verb: "rdma_reject"},
+		uapi.UcmaDisconnect:       {run: reading((*call).disconnect), verb: "rdma_disconnect"},
+		uapi.UcmaInitQPAttr:       {run: reading((*call).initQPAttr), verb: "rdma_init_qp_attr", answer: uapi.SizeOf[uapi.QPAttr]()},
+		uapi.UcmaGetEvent:         {run: reading((*call).getEvent), answer: uapi.UcmaEventMin},
+		uapi.UcmaSetOption:        {run: reading((*call).setOption), verb: "rdma_set_option"},
+		uapi.UcmaNotify:           {run: reading((*call).notify), verb: "rdma_notify"},
+		uapi.UcmaJoinIPMcast:      {run: reading((*call).joinIPMcast), verb: "rdma_join_multicast", answer: uapi.SizeOf[uapi.UcmaID]()},
+		uapi.UcmaLeaveMcast:       {run: reading((*call).leaveMcast), verb: "rdma_leave_multicast", answer: uapi.SizeOf[uapi.UcmaReported]()},
+		uapi.UcmaMigrateID:        {run: reading((*call).migrateID), verb: "rdma_migrate_id"},
+		uapi.UcmaQuery:            {run: reading((*call).query)},
+		uapi.UcmaBind:             {run: reading((*call).bind), verb: "rdma_bind_addr"},
+		uapi.UcmaResolveAddr:      {run: reading((*call).resolveAddr), verb: "rdma_resolve_addr"},
+		uapi.UcmaJoinMcast:        {run: reading((*call).joinMcast), verb: "rdma_join_multicast", answer: uapi.SizeOf[uapi.UcmaID]()},
+		uapi.UcmaResolveIBService: {run: reading((*call).resolveIBService)},
+		uapi.UcmaWriteCMEvent:     {run: reading((*call).writeCMEvent)},
+	}
 }
 
 // call is one command on its way through a handler.
@@ -97,17 +82,22 @@ func (f *File) Write(c kernel.Caller, buf, n uint64) (int64, error) {
 		return 0, f.report("", malformed("the command", "is none that the kernel has"))
 	case uint64(hdr.In)+uapi.UcmaHdrSize > n:
 		return 0, f.report("", malformed("the command", "is shorter than its header says"))
-	case commands[hdr.Cmd] == nil: // GET_OPTION
+	case commands[hdr.Cmd].run == nil: // GET_OPTION
 		return 0, unix.ENOSYS
 	}
 	k.in, k.out = int(hdr.In), int(hdr.Out)
-	if verb := verbs[hdr.Cmd]; verb != "" {
-		if err := f.faults.Pass(verb); err != nil {
-			return 0, f.refused(verb, err)
-		}
+	cmd := &commands[hdr.Cmd]
+	if cmd.verb != "" {
+		err = f.faults.Pass(cmd.verb)
 	}
-	if err := commands[hdr.Cmd](k); err != nil {
-		return 0, f.refused(verbs[hdr.Cmd], err)
+	if err == nil {
+		err = k.room(cmd.answer)
+	}
+	if err == nil {
+		err = cmd.run(k)
+	}
+	if err != nil {
+		return 0, f.refused(cmd.verb, err)
 	}
 	return k.size, nil
 }
@@ -166,11 +156,16 @@ func (k *call) readBody(b []byte) error {
 	return k.Read(k.body, b)
 }
 
-// request returns the request as a T. Like the kernel it reads all of a T, whatever the
-// header says of the length.
-func request[T any](k *call) (v T, err error) {
-	err = k.readBody(uapi.BytesOf(&v))
-	return v, err
+// reading returns a handler that first reads the request. Like the kernel it reads all of a T,
+// whatever the header says of the length.
+func reading[T any](h func(*call, *T) error) func(*call) error {
+	return func(k *call) error {
+		req := new(T)
+		if err := k.readBody(uapi.BytesOf(req)); err != nil {
+			return err
+		}
+		return h(k, req)
+	}
 }
 
 // requestOf returns a request whose last fields older programs do not send. These fields

@@ -13,11 +13,7 @@ import (
 )
 
 // bindIP answers BIND_IP.
-func (k *call) bindIP() error {
-	req, err := request[uapi.UcmaBindIPReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) bindIP(req *uapi.UcmaBindIPReq) error {
 	addr, err := parseIP(&req.Addr)
 	if err != nil {
 		return err
@@ -26,11 +22,7 @@ func (k *call) bindIP() error {
 }
 
 // bind answers BIND.
-func (k *call) bind() error {
-	req, err := request[uapi.UcmaBindReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) bind(req *uapi.UcmaBindReq) error {
 	addr, err := parseSized(&req.Addr, req.AddrSize)
 	if err != nil {
 		return err
@@ -50,12 +42,11 @@ func (k *call) bindTo(id uint32, addr rdmacm.Addr) error {
 }
 
 // resolveIP answers RESOLVE_IP.
-func (k *call) resolveIP() error {
-	req, err := request[uapi.UcmaResolveIPReq](k)
-	if err != nil {
-		return err
-	}
-	var src rdmacm.Addr
+func (k *call) resolveIP(req *uapi.UcmaResolveIPReq) error {
+	var (
+		src rdmacm.Addr
+		err error
+	)
 	if family(req.SrcAddr[:]) != 0 {
 		if src, err = parseIP(&req.SrcAddr); err != nil {
 			return err
@@ -69,12 +60,11 @@ func (k *call) resolveIP() error {
 }
 
 // resolveAddr answers RESOLVE_ADDR.
-func (k *call) resolveAddr() error {
-	req, err := request[uapi.UcmaResolveAddrReq](k)
-	if err != nil {
-		return err
-	}
-	var src rdmacm.Addr
+func (k *call) resolveAddr(req *uapi.UcmaResolveAddrReq) error {
+	var (
+		src rdmacm.Addr
+		err error
+	)
 	if req.SrcSize != 0 {
 		if src, err = parseSized(&req.SrcAddr, req.SrcSize); err != nil {
 			return err
@@ -101,11 +91,7 @@ func (k *call) resolve(id uint32, src, dst rdmacm.Addr, ms uint32) error {
 func milliseconds(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // resolveRoute answers RESOLVE_ROUTE.
-func (k *call) resolveRoute() error {
-	req, err := request[uapi.UcmaResolveRouteReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) resolveRoute(req *uapi.UcmaResolveRouteReq) error {
 	c, err := k.findBound(req.ID)
 	if err != nil {
 		return err
@@ -115,11 +101,7 @@ func (k *call) resolveRoute() error {
 
 // resolveIBService answers RESOLVE_IB_SERVICE. The command needs subnet administration,
 // which RoCE does not have (cma.c: rdma_resolve_ib_service).
-func (k *call) resolveIBService() error {
-	req, err := request[uapi.UcmaResolveIBServiceReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) resolveIBService(req *uapi.UcmaResolveIBServiceReq) error {
 	if _, err := k.findBound(req.ID); err != nil {
 		return err
 	}
@@ -127,11 +109,7 @@ func (k *call) resolveIBService() error {
 }
 
 // listen answers LISTEN.
-func (k *call) listen() error {
-	req, err := request[uapi.UcmaListenReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) listen(req *uapi.UcmaListenReq) error {
 	c, err := k.find(req.ID)
 	if err != nil {
 		return err
@@ -201,11 +179,7 @@ func connParams(c *cmID, p *uapi.UcmaConnParam) *rdmacm.ConnParams {
 }
 
 // reject answers REJECT.
-func (k *call) reject() error {
-	req, err := request[uapi.UcmaRejectReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) reject(req *uapi.UcmaRejectReq) error {
 	reason := wire.CMReason(req.Reason)
 	switch reason {
 	case 0:
@@ -222,11 +196,7 @@ func (k *call) reject() error {
 }
 
 // disconnect answers DISCONNECT.
-func (k *call) disconnect() error {
-	req, err := request[uapi.UcmaDisconnectReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) disconnect(req *uapi.UcmaDisconnectReq) error {
 	c, err := k.findBound(req.ID)
 	if err != nil {
 		return err
@@ -235,11 +205,7 @@ func (k *call) disconnect() error {
 }
 
 // notify answers NOTIFY: the program saw an event of its queue pair.
-func (k *call) notify() error {
-	req, err := request[uapi.UcmaNotifyReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) notify(req *uapi.UcmaNotifyReq) error {
 	c, err := k.findBound(req.ID)
 	if err != nil {
 		return err

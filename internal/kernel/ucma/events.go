@@ -34,8 +34,8 @@ func (c *cmID) event(ev *rdmacm.Event) bool {
 	}
 	e := c.eventOf(ev)
 	c.dev.mu.Lock()
-	if refused := unconnected(ev); refused != nil {
-		c.file.report("rdma_connect", refused) //nolint:errcheck // the program reads the event
+	if verb, refused := failure(ev); refused != nil {
+		c.file.report(verb, refused) //nolint:errcheck // the program reads the event
 	}
 	switch g := c.groupOf(ev.Multicast); {
 	case ev.Multicast == nil:
@@ -55,18 +55,34 @@ func (c *cmID) event(ev *rdmacm.Event) bool {
 	return true
 }
 
-// unconnected returns why the peer has no connection for the program; nil: the event says something
+// failure returns the call that an event says has failed, and why; nil: the event says something
 // else.
-func unconnected(ev *rdmacm.Event) error {
-	switch reason := wire.CMReason(ev.Status); {
+func failure(ev *rdmacm.Event) (verb string, err error) {
+	errno, reason := unix.Errno(max(-ev.Status, 0)), wire.CMReason(ev.Status)
+	switch verb = failing[ev.Kind]; {
+	case verb == "" || ev.Status == 0:
+		return "", nil
 	case ev.Kind == rdmacm.Rejected && reason == wire.RejectInvalidServiceID:
-		return kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("nothing listens at the port (reject reason %d)", reason), "start the server first, and compare address, port and port space")
+		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("nothing listens at the port (reject reason %d)", reason), "start the server first, and compare address, port and port space")
 	case ev.Kind == rdmacm.Rejected:
-		return kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("the peer rejected it: %v (reject reason %d)", reason, reason), "see the peer's output")
-	case ev.Kind == rdmacm.Unreachable && ev.Status < 0:
-		return unix.Errno(-ev.Status)
+		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("the peer rejected it: %v (reject reason %d)", reason, reason), "see the peer's output")
+	case ev.Status > 0: // of a service ID resolution (IBA 13.8.3)
+		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("the peer refused it (SIDR status %d)", ev.Status), "see the peer's output")
+	case ev.Kind == rdmacm.AddrError && ev.UD != nil:
+		return "rdma_connect", kernel.Refuse(errno, "", "the peer's answer has no Q_Key", "see the peer's output")
+	case ev.Kind == rdmacm.AddrError && errno == unix.ENODEV:
+		return verb, kernel.Refuse(errno, "", "no device has a route to the address", "choose an address that gorxe status lists, or a device on its interface")
+	case ev.Kind == rdmacm.AddrError && errno == unix.ETIMEDOUT:
+		return verb, kernel.Refuse(errno, "", "no host answers for the address on its link", "see whether the host is up, and ip neigh")
 	}
-	return nil
+	return verb, errno
+}
+
+// failing are the calls that events say have failed.
+var failing = map[rdmacm.EventKind]string{
+	rdmacm.AddrError: "rdma_resolve_addr", rdmacm.RouteError: "rdma_resolve_route",
+	rdmacm.ConnectError: "rdma_connect", rdmacm.Unreachable: "rdma_connect", rdmacm.Rejected: "rdma_connect",
+	rdmacm.MulticastError: "rdma_join_multicast",
 }
 
 // queueOwn queues an event. It drops the event if the program does not know the id yet,
@@ -196,14 +212,7 @@ func (d *Device) end(e *event) {
 }
 
 // getEvent answers GET_EVENT. An event that could not be handed over stays in the queue.
-func (k *call) getEvent() error {
-	if err := k.room(uapi.UcmaEventMin); err != nil {
-		return err
-	}
-	req, err := request[uapi.UcmaGetEventReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) getEvent(req *uapi.UcmaGetEventReq) error {
 	f, d := k.f, k.dev
 	f.reading.Lock()
 	defer f.reading.Unlock()
@@ -216,7 +225,8 @@ func (k *call) getEvent() error {
 	f.Add(-1)
 	d.mu.Unlock()
 	f.Sync() // before the answer: after it, poll says what is left
-	if err = respond(k, req.Response, &e.resp); err == nil {
+	err := respond(k, req.Response, &e.resp)
+	if err == nil {
 		err = k.Deliver(k.size)
 	}
 	if err != nil {
@@ -246,11 +256,7 @@ const (
 )
 
 // writeCMEvent answers WRITE_CM_EVENT, with which librdmacm queues events of its own.
-func (k *call) writeCMEvent() error {
-	req, err := request[uapi.UcmaWriteCMEventReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) writeCMEvent(req *uapi.UcmaWriteCMEventReq) error {
 	if req.Event != eventUser && req.Event != eventInternal {
 		return malformed("event", "is none of librdmacm's own")
 	}

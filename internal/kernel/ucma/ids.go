@@ -70,14 +70,7 @@ func (k *call) findBound(num uint32) (*cmID, error) {
 }
 
 // createID answers CREATE_ID.
-func (k *call) createID() error {
-	if err := k.room(uapi.SizeOf[uapi.UcmaID]()); err != nil {
-		return err
-	}
-	req, err := request[uapi.UcmaCreateIDReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) createID(req *uapi.UcmaCreateIDReq) error {
 	ps := wire.PortSpace(req.PS)
 	typ, err := qpType(ps, req.QPType)
 	if err != nil {
@@ -139,14 +132,7 @@ func (d *Device) drop(c *cmID) {
 }
 
 // destroyID answers DESTROY_ID.
-func (k *call) destroyID() error {
-	if err := k.room(uapi.SizeOf[uapi.UcmaReported]()); err != nil {
-		return err
-	}
-	req, err := request[uapi.UcmaIDReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) destroyID(req *uapi.UcmaIDReq) error {
 	d := k.dev
 	d.mu.Lock()
 	c, err := d.find(k.f, req.ID)
@@ -205,11 +191,7 @@ func (d *Device) holdFile(c *cmID) *File {
 
 // migrateID answers MIGRATE_ID. It is written to the new file, and names the old one by the
 // caller's descriptor.
-func (k *call) migrateID() error {
-	req, err := request[uapi.UcmaMigrateIDReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) migrateID(req *uapi.UcmaMigrateIDReq) error {
 	id, err := k.FileID(int32(req.FD))
 	if err != nil {
 		return unix.ENOENT

@@ -23,14 +23,7 @@ type group struct {
 }
 
 // joinIPMcast answers JOIN_IP_MCAST.
-func (k *call) joinIPMcast() error {
-	if err := k.room(uapi.SizeOf[uapi.UcmaID]()); err != nil {
-		return err
-	}
-	req, err := request[uapi.UcmaJoinIPMcastReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) joinIPMcast(req *uapi.UcmaJoinIPMcastReq) error {
 	addr, err := parseIP(&req.Addr)
 	if err != nil {
 		return err
@@ -39,14 +32,7 @@ func (k *call) joinIPMcast() error {
 }
 
 // joinMcast answers JOIN_MCAST.
-func (k *call) joinMcast() error {
-	if err := k.room(uapi.SizeOf[uapi.UcmaID]()); err != nil {
-		return err
-	}
-	req, err := request[uapi.UcmaJoinMcastReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) joinMcast(req *uapi.UcmaJoinMcastReq) error {
 	addr, err := parseSized(&req.Addr, req.AddrSize)
 	if err != nil {
 		return err
@@ -128,17 +114,11 @@ func (c *cmID) groupOf(mc *rdmacm.Multicast) *group {
 }
 
 // leaveMcast answers LEAVE_MCAST.
-func (k *call) leaveMcast() error {
-	if err := k.room(uapi.SizeOf[uapi.UcmaReported]()); err != nil {
-		return err
-	}
-	req, err := request[uapi.UcmaIDReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) leaveMcast(req *uapi.UcmaIDReq) error {
 	d := k.dev
 	d.mu.Lock()
 	g := d.groups.find(req.ID)
+	var err error
 	switch {
 	case g == nil:
 		err = unix.ENOENT

@@ -14,11 +14,7 @@ import (
 const maxOption = 4 << 20
 
 // setOption answers SET_OPTION.
-func (k *call) setOption() error {
-	req, err := request[uapi.UcmaSetOptionReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) setOption(req *uapi.UcmaSetOptionReq) error {
 	if req.Optlen > maxOption {
 		return errOptionSize
 	}

@@ -7,14 +7,7 @@ import (
 
 // initQPAttr answers INIT_QP_ATTR: what the program sets before its queue pair enters a
 // state.
-func (k *call) initQPAttr() error {
-	if err := k.room(uapi.SizeOf[uapi.QPAttr]()); err != nil {
-		return err
-	}
-	req, err := request[uapi.UcmaInitQPAttrReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) initQPAttr(req *uapi.UcmaInitQPAttrReq) error {
 	if req.QPState > uint32(rxe.QPErr) {
 		return malformed("qp_state", "is no state of a queue pair")
 	}

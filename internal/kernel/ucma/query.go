@@ -14,14 +14,7 @@ import (
 const thePort = 1
 
 // queryRoute answers QUERY_ROUTE.
-func (k *call) queryRoute() error {
-	if err := k.room(uapi.UcmaQueryRouteMin); err != nil {
-		return err
-	}
-	req, err := request[uapi.UcmaQueryReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) queryRoute(req *uapi.UcmaQueryReq) error {
 	c, err := k.find(req.ID)
 	if err != nil {
 		return err
@@ -48,11 +41,7 @@ func (k *call) queryRoute() error {
 }
 
 // query answers QUERY.
-func (k *call) query() error {
-	req, err := request[uapi.UcmaQueryReq](k)
-	if err != nil {
-		return err
-	}
+func (k *call) query(req *uapi.UcmaQueryReq) error {
 	c, err := k.find(req.ID)
 	if err != nil {
 		return err

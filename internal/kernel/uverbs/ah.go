@@ -72,11 +72,7 @@ func (d *Device) withIndexes(err error) error {
 	return err
 }
 
-func writeCreateAH(k *call) error {
-	req, err := dispatch.Request[uapi.CreateAHReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeCreateAH(k *call, req *uapi.CreateAHReq) error {
 	o, err := k.Make(uapi.ObjAH)
 	if err != nil {
 		return err

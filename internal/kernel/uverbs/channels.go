@@ -12,10 +12,7 @@ import (
 // The calls that give the program event files. A descriptor cannot be taken back if the
 // answer does not reach the program, so the calls probe the answer first.
 
-func writeCreateCompChannel(k *call) error {
-	if _, err := dispatch.Request[uapi.CreateCompChannelReq](&k.Call); err != nil {
-		return err
-	}
+func writeCreateCompChannel(k *call, _ *uapi.CreateCompChannelReq) error {
 	if err := k.f.NeedContext(); err != nil {
 		return err
 	}

@@ -69,11 +69,7 @@ func (k *call) createCQ(o *dispatch.Object, req *newCQ) (*cqRes, error) {
 
 func (r *cqRes) entries() uint32 { return uint32(r.mem.Entries()) }
 
-func writeCreateCQ(k *call) error {
-	req, err := dispatch.Request[uapi.CreateCQReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeCreateCQ(k *call, req *uapi.CreateCQReq) error {
 	o, r, err := k.createCQByWrite(&newCQ{user: req.UserHandle, cqe: req.CQE, compVector: req.CompVector}, req.CompChannel)
 	if err != nil {
 		return err
@@ -81,11 +77,7 @@ func writeCreateCQ(k *call) error {
 	return dispatch.Respond(&k.Call, uapi.CreateCQResp{CQHandle: o.Handle, CQE: r.entries()})
 }
 
-func writeExCreateCQ(k *call) error {
-	req, err := dispatch.Request[uapi.ExCreateCQReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeExCreateCQ(k *call, req *uapi.ExCreateCQReq) error {
 	if req.CompMask != 0 || req.Reserved != 0 {
 		return kernel.Refuse(unix.EINVAL, "comp_mask", "has unknown bits", "use headers and libraries that belong together")
 	}
@@ -151,11 +143,7 @@ func (k *call) asyncAttr(id uint16) *asyncFD {
 	return k.f.events.defaultAsync()
 }
 
-func writeResizeCQ(k *call) error {
-	req, err := dispatch.Request[uapi.ResizeCQReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeResizeCQ(k *call, req *uapi.ResizeCQReq) error {
 	r, err := dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.CQHandle)
 	if err != nil {
 		return err
@@ -173,11 +161,7 @@ func writeResizeCQ(k *call) error {
 	return dispatch.Respond(&k.Call, uapi.ResizeCQResp{CQE: r.entries()})
 }
 
-func writeReqNotifyCQ(k *call) error {
-	req, err := dispatch.Request[uapi.ReqNotifyCQReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeReqNotifyCQ(k *call, req *uapi.ReqNotifyCQReq) error {
 	r, err := dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.CQHandle)
 	if err != nil {
 		return err
@@ -186,11 +170,7 @@ func writeReqNotifyCQ(k *call) error {
 	return r.cq.ReqNotify(req.SolicitedOnly != 0)
 }
 
-func writeDestroyCQ(k *call) error {
-	req, err := dispatch.Request[uapi.DestroyReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeDestroyCQ(k *call, req *uapi.DestroyReq) error {
 	o, err := k.Destroy(uapi.ObjCQ, uint64(req.Handle))
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -17,38 +18,21 @@ type groupSet struct {
 	gids   map[wire.GID]struct{}
 }
 
-func writeAttachMcast(k *call) error {
-	return k.changeGroups(func(r *qpRes, gid wire.GID, lid uint16) error {
-		if err := r.qp.AttachMcast(gid, lid); err != nil {
+// changeMcast returns the handler of ATTACH_MCAST or DETACH_MCAST.
+func changeMcast(change func(*rxe.QP, wire.GID, uint16) error, attached bool) func(*call, *uapi.McastReq) error {
+	return func(k *call, req *uapi.McastReq) error {
+		r, err := dispatch.Held[*qpRes](&k.Call, uapi.ObjQP, req.QPHandle)
+		if err != nil {
 			return err
 		}
-		r.groups.note(gid, true)
-		return nil
-	})
-}
-
-func writeDetachMcast(k *call) error {
-	return k.changeGroups(func(r *qpRes, gid wire.GID, lid uint16) error {
-		if err := r.qp.DetachMcast(gid, lid); err != nil {
+		r.groups.change.Lock()
+		defer r.groups.change.Unlock()
+		if err := change(r.qp, wire.GID(req.GID), req.MLID); err != nil {
 			return err
 		}
-		r.groups.note(gid, false)
+		r.groups.note(wire.GID(req.GID), attached)
 		return nil
-	})
-}
-
-func (k *call) changeGroups(change func(*qpRes, wire.GID, uint16) error) error {
-	req, err := dispatch.Request[uapi.McastReq](&k.Call)
-	if err != nil {
-		return err
 	}
-	r, err := dispatch.Held[*qpRes](&k.Call, uapi.ObjQP, req.QPHandle)
-	if err != nil {
-		return err
-	}
-	r.groups.change.Lock()
-	defer r.groups.change.Unlock()
-	return change(r, wire.GID(req.GID), req.MLID)
 }
 
 func (s *groupSet) note(gid wire.GID, attached bool) {

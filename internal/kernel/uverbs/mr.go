@@ -112,11 +112,7 @@ func (g *region) checkRange() error {
 // implicit is all of the address space (ib_umem_odp_alloc_implicit).
 func (g *region) implicit() bool { return g.start == 0 && g.length == 1<<64-1 }
 
-func writeRegMR(k *call) error {
-	req, err := dispatch.Request[uapi.RegMRReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeRegMR(k *call, req *uapi.RegMRReq) error {
 	if req.Start&pageOffset != req.HCAVA&pageOffset {
 		return kernel.Refuse(unix.EINVAL, "addr and iova", "the offsets within a page differ", "use an iova with the offset of addr")
 	}
@@ -151,11 +147,7 @@ func writeRegMR(k *call) error {
 
 // writeReregMR changes a region. rdma_rxe got it in 6.4 for rights and domain;
 // here the memory may change too.
-func writeReregMR(k *call) error {
-	req, err := dispatch.Request[uapi.ReregMRReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeReregMR(k *call, req *uapi.ReregMRReq) error {
 	what := rxe.ReregFlags(req.Flags)
 	access := rxe.Access(req.AccessFlags)
 	switch {
@@ -299,11 +291,7 @@ func (r *mwRes) Destroy(*dispatch.Object, bool) error {
 	return nil
 }
 
-func writeAllocMW(k *call) error {
-	req, err := dispatch.Request[uapi.AllocMWReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeAllocMW(k *call, req *uapi.AllocMWReq) error {
 	o, err := k.Make(uapi.ObjMW)
 	if err != nil {
 		return err

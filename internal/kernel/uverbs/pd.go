@@ -14,10 +14,7 @@ type pdRes struct {
 
 func (r *pdRes) Destroy(*dispatch.Object, bool) error { return r.pd.Dealloc() }
 
-func writeAllocPD(k *call) error {
-	if _, err := dispatch.Request[uapi.AllocPDReq](&k.Call); err != nil {
-		return err
-	}
+func writeAllocPD(k *call, _ *uapi.AllocPDReq) error {
 	o, err := k.Make(uapi.ObjPD)
 	if err != nil {
 		return err

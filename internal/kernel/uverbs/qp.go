@@ -111,11 +111,7 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 	return r, err
 }
 
-func writeCreateQP(k *call) error {
-	req, err := dispatch.Request[uapi.CreateQPReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeCreateQP(k *call, req *uapi.CreateQPReq) error {
 	ex := uapi.ExCreateQPReq{
 		UserHandle: req.UserHandle, PDHandle: req.PDHandle,
 		SendCQHandle: req.SendCQHandle, RecvCQHandle: req.RecvCQHandle, SRQHandle: req.SRQHandle,
@@ -130,15 +126,11 @@ func writeCreateQP(k *call) error {
 	return dispatch.Respond(&k.Call, r.createResp(o))
 }
 
-func writeExCreateQP(k *call) error {
-	req, err := dispatch.Request[uapi.ExCreateQPReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeExCreateQP(k *call, req *uapi.ExCreateQPReq) error {
 	if req.CompMask&^uapi.CreateQPMaskIndTable != 0 || req.Reserved != 0 {
 		return kernel.Refuse(unix.EINVAL, "comp_mask", "has unknown bits", "use headers and libraries that belong together")
 	}
-	o, r, err := k.createQPByWrite(&req)
+	o, r, err := k.createQPByWrite(req)
 	if err != nil {
 		return err
 	}

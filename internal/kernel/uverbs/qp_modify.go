@@ -14,22 +14,14 @@ import (
 // (IB_QP_ATTR_STANDARD_BITS).
 const standardAttrs = 1<<21 - 1
 
-func writeModifyQP(k *call) error {
-	req, err := dispatch.Request[uapi.ModifyQPReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeModifyQP(k *call, req *uapi.ModifyQPReq) error {
 	if req.AttrMask&^standardAttrs != 0 {
 		return kernel.Refuse(unix.EOPNOTSUPP, "attr_mask", "has unknown bits", "use enum ibv_qp_attr_mask")
 	}
-	return k.modifyQP(&req)
+	return k.modifyQP(req)
 }
 
-func writeExModifyQP(k *call) error {
-	req, err := dispatch.Request[uapi.ExModifyQPReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeExModifyQP(k *call, req *uapi.ExModifyQPReq) error {
 	// A rate limit is known to the kernel, and not to rdma_rxe.
 	if req.Base.AttrMask&^standardAttrs != 0 {
 		return kernel.Refuse(unix.EOPNOTSUPP, "attr_mask", "rate_limit or unknown bits", "leave out IBV_QP_RATE_LIMIT")
@@ -122,11 +114,7 @@ func mtuEnum(m rxe.MTU) uint8 {
 	return max(m.Enum(), 1)
 }
 
-func writeQueryQP(k *call) error {
-	req, err := dispatch.Request[uapi.QueryQPReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeQueryQP(k *call, req *uapi.QueryQPReq) error {
 	r, err := dispatch.Held[*qpRes](&k.Call, uapi.ObjQP, req.QPHandle)
 	if err != nil {
 		return err

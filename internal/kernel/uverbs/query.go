@@ -11,10 +11,7 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-func writeGetContext(k *call) error {
-	if _, err := dispatch.Request[uapi.GetContextReq](&k.Call); err != nil {
-		return err
-	}
+func writeGetContext(k *call, _ *uapi.GetContextReq) error {
 	if err := k.f.mayInitContext(); err != nil {
 		return err
 	}

@@ -44,7 +44,8 @@ func (w *refusalWalk) Refused(verb string, errno unix.Errno, err error) {
 	var op *rxe.OpError
 	switch {
 	case errors.As(err, &refusal):
-		of = sentence{refusal.Why, strings.TrimSuffix(refusal.Fix, ": 0")} // withIndexes names the device's one GID
+		// withIndexes names the device's one GID
+		of = sentence{refusal.Why, strings.TrimSuffix(refusal.Fix, ": 0")}
 	case errors.As(err, &op):
 		of = sentence{op.Why, op.Fix}
 	}
@@ -367,8 +368,8 @@ func (w *refusalWalk) questions(u *user) {
 	w.refused("max_entries", table(32, 32)())
 }
 
-// TestIndexesOfGIDs: whoever names an index without a GID learns which have one, also if the peer sees
-// the zero GID of that index and sets no is_global.
+// TestIndexesOfGIDs: a program that names an index without a GID learns which have one, also if the
+// peer sees the zero GID of that index and sets no is_global.
 func TestIndexesOfGIDs(t *testing.T) {
 	d, engine := newDevice(t)
 	gids := []wire.GID{{15: 1}, {}, {15: 3}, {15: 4}, {15: 5}, {15: 6}}

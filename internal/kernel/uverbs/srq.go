@@ -56,21 +56,13 @@ func (k *call) createSRQ(o *dispatch.Object, req *newSRQ) (rxe.SRQAttr, error) {
 	return attr, mem.Created(udata{k}, r.srq)
 }
 
-func writeCreateSRQ(k *call) error {
-	req, err := dispatch.Request[uapi.CreateSRQReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeCreateSRQ(k *call, req *uapi.CreateSRQReq) error {
 	return k.createSRQByWrite(&newSRQ{user: req.UserHandle, maxWR: req.MaxWR, maxSGE: req.MaxSGE,
 		limit: req.SRQLimit}, req.PDHandle)
 }
 
 // writeCreateXSRQ is for all types, of which rdma_rxe has the basic one.
-func writeCreateXSRQ(k *call) error {
-	req, err := dispatch.Request[uapi.CreateXSRQReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeCreateXSRQ(k *call, req *uapi.CreateXSRQReq) error {
 	switch req.SRQType {
 	case uapi.SRQTypeXRC:
 		// There is no XRC domain that it could name.
@@ -136,11 +128,7 @@ func ioctlCreateSRQ(k *call) error {
 	return dispatch.Put(&k.Call, uapi.AttrCreateSRQRespMaxSGE, attr.MaxSGE)
 }
 
-func writeModifySRQ(k *call) error {
-	req, err := dispatch.Request[uapi.ModifySRQReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeModifySRQ(k *call, req *uapi.ModifySRQReq) error {
 	r, err := dispatch.Held[*srqRes](&k.Call, uapi.ObjSRQ, req.SRQHandle)
 	if err != nil {
 		return err
@@ -148,11 +136,7 @@ func writeModifySRQ(k *call) error {
 	return r.mem.Modify(udata{k}, rxe.SRQAttr{MaxWR: req.MaxWR, Limit: req.SRQLimit}, rxe.SRQAttrMask(req.AttrMask))
 }
 
-func writeQuerySRQ(k *call) error {
-	req, err := dispatch.Request[uapi.QuerySRQReq](&k.Call)
-	if err != nil {
-		return err
-	}
+func writeQuerySRQ(k *call, req *uapi.QuerySRQReq) error {
 	r, err := dispatch.Held[*srqRes](&k.Call, uapi.ObjSRQ, req.SRQHandle)
 	if err != nil {
 		return err

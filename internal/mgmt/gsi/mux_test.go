@@ -2,9 +2,9 @@ package gsi
 
 import (
 	"maps"
-	"runtime"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/leak"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -262,14 +262,16 @@ func TestClose(t *testing.T) {
 	asked.mux.Start(asked.dev)
 	asks.must(asks.mux.Send(to(there), wire.GSIQPN, request(vendor, wire.MADSend, 1)))
 	<-agent.runs // Close drops what no agent has yet
-	closed := make(chan struct{})
+	closed, waits := make(chan struct{}), leak.Running("[sync.WaitGroup.Wait")
 	go func() { asked.mux.Close(); close(closed) }()
-	runtime.Gosched() // it may wait by now
-	select {
-	case <-closed:
-		t.Error("Close did not wait for the agent")
-	default:
-	}
+	must.Eventually(t, "Close waits for the agent", func() bool {
+		select {
+		case <-closed:
+			t.Fatal("Close did not wait for the agent")
+		default:
+		}
+		return leak.Running("[sync.WaitGroup.Wait") > waits
+	})
 	close(agent.end)
 	<-closed
 	asked.mux.Close()

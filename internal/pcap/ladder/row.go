@@ -191,8 +191,13 @@ func (r *Row) Tags() []string {
 }
 
 // Lost reports whether a fault rule lost the packet on its way.
-func (r *Row) Lost() bool {
-	return strings.HasPrefix(r.Fault, "lost ") || strings.Contains(r.Fault, "; lost ")
+func (r *Row) Lost() bool { return lost(r.Fault) }
+
+// Lost reports whether gorxe's comment of a packet says that a fault rule lost it.
+func Lost(comment []byte) bool { return lost(faultOf(comment)) }
+
+func lost(fault string) bool {
+	return strings.HasPrefix(fault, "lost ") || strings.Contains(fault, "; lost ")
 }
 
 // faultOf returns what gorxe's comment of a packet says. It may come from a hostile capture.

@@ -48,13 +48,6 @@ type arena struct {
 	closed  bool
 }
 
-// arenaEnd is the size of the file. Behind the queues is room for direct doorbells
-// (doorbelllog.go): 32 bytes each, a million a second for nine years.
-const arenaEnd = 1 << 53
-
-// windowSize is the size of a window, unless a queue needs more.
-const windowSize = 4 << 20
-
 const pageSize = provider.PageSize
 
 // window is a part of the file that the daemon has mapped. It is filled in order.
@@ -78,15 +71,6 @@ type piece struct {
 	mem  []byte     // nil: freed, or lost
 	lost bool       // an access failed
 }
-
-// What an open and a window cost besides the queues' memory: estimates, on the safe
-// side. There can be only so many mappings (vm.max_map_count).
-const (
-	openMemory   = 32 << 10
-	windowMemory = 64 << 10
-)
-
-var openCost = quota.Cost{Memory: openMemory, Files: 1}
 
 // RaiseLimits raises the limit of file sizes, if it is too low to open a device. To that
 // limit an arena has the size arenaEnd, however little of it is used.

@@ -3,7 +3,6 @@ package librxe
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -97,9 +96,7 @@ func TestStalledOnce(t *testing.T) {
 	a := must.Get[*arena](t)(newArena(b, provider.NewOffsets()))
 	defer a.close(false)
 	r := must.Get[*sendRing](t)(newSendRing(a, rxe.QPCap{MaxSendWR: 4, MaxSendSGE: 1}))
-	for b.Waiting() > 0 { // until all workers are blocked
-		runtime.Gosched()
-	}
+	must.Eventually(t, "all workers are blocked", func() bool { return b.Waiting() == 0 })
 	r.qp = newStation(t, rxedev.New(t), rxe.QPRC).qp
 	for range 100 {
 		r.piece.mu.Lock()

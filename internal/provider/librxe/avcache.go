@@ -6,10 +6,6 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// avCacheSize bounds the address handles that one send queue keeps for a librxe
-// that puts the address itself into each work request.
-const avCacheSize = 32
-
 // avCache makes address handles of addresses, and keeps those that were used last.
 type avCache struct {
 	mu      sync.Mutex // a leaf lock except for those of the device

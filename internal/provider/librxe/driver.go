@@ -6,8 +6,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// DoorbellSize is the size of the write that is librxe's doorbell: struct
-// ib_uverbs_post_send with its header (providers/rxe/rxe.c: post_send_db).
+// DoorbellSize is the size of the write that is librxe's doorbell: a struct ib_uverbs_post_send
+// with its header (providers/rxe/rxe.c: post_send_db).
 const DoorbellSize = 32
 
 // Driver is what rdma_rxe is to librxe.

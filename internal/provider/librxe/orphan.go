@@ -31,8 +31,11 @@ const (
 
 // Where a label stands in struct rxe_queue_buf.
 const (
-	queueLabel = 8
-	labelMagic = 0x65787267 // "grxe"
+	queueLabel     = 8
+	queueLabelKind = queueLabel + 4
+	queueLabelCQ   = queueLabel + 8
+	queueLabelQPN  = queueLabel + 12
+	labelMagic     = 0x65787267 // "grxe"
 )
 
 // label labels a new queue.
@@ -41,12 +44,12 @@ func (r *ring) label(l label) {
 	if r.piece.mem == nil {
 		return
 	}
-	b := r.piece.mem[queueLabel:]
+	b := r.piece.mem
 	ne := binary.NativeEndian
-	ne.PutUint32(b[4:], uint32(l.kind))
-	ne.PutUint32(b[8:], l.cq)
-	ne.PutUint32(b[12:], l.qpn)
-	ne.PutUint32(b, labelMagic)
+	ne.PutUint32(b[queueLabelKind:], uint32(l.kind))
+	ne.PutUint32(b[queueLabelCQ:], l.cq)
+	ne.PutUint32(b[queueLabelQPN:], l.qpn)
+	ne.PutUint32(b[queueLabel:], labelMagic)
 }
 
 // OrphanMemory is where the queues of a device without a daemon are. Offsets are those of the
@@ -98,13 +101,6 @@ type orphanRing struct {
 	prod, cons uint32
 }
 
-// The largest values of a header that FlushOrphan accepts.
-const (
-	maxOrphanPages = 1 << 18 // searched for queues: 1 GiB
-	maxOrphanShift = 16
-	maxOrphanWork  = 1 << 20 // work requests that are completed
-)
-
 // Find reads the headers. Queues begin at pages; only those that have memory are looked
 // at.
 func (f *orphan) find() error {
@@ -136,7 +132,7 @@ func (f *orphan) look(off int64) int64 {
 	}
 	word := func(at int) uint32 { return binary.NativeEndian.Uint32(h[at:]) }
 	q := &orphanRing{
-		label: label{labelKind(word(queueLabel + 4)), word(queueLabel + 8), word(queueLabel + 12)},
+		label: label{labelKind(word(queueLabelKind)), word(queueLabelCQ), word(queueLabelQPN)},
 		off:   off, mask: word(queueIndexMask), shift: word(queueLog2ElemSize),
 		prod: word(queueProducer), cons: word(queueConsumer),
 	}

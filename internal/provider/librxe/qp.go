@@ -116,7 +116,7 @@ func (q *queuePair) Take(share int, credited bool) (provider.Taken, error) {
 func (q *queuePair) awaits() bool {
 	polled, waiting := q.sendCQ.ring.Load().progress()
 	received, _ := q.recvCQ.ring.Load().progress()
-	reached := q.send.qp.BytesReceived()<<32 ^ uint64(polled)<<16 ^ uint64(received)
+	reached := q.send.qp.BytesReceived()<<bytesShift ^ uint64(polled)<<polledShift ^ uint64(received)
 	before := q.reached.Swap(reached)
 	return reached != before && !waiting && q.send.single()
 }

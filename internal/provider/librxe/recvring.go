@@ -3,6 +3,7 @@ package librxe
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"golang.org/x/sys/unix"
 
@@ -22,10 +23,6 @@ const (
 	sgeLength = 8
 	sgeLKey   = 12
 )
-
-// maxQueueSGE bounds the list of a work request, whatever the device's limits are.
-// rdma_rxe allows 32.
-const maxQueueSGE = 64
 
 // recvRing is a receive queue, or a shared one, in the program's memory. The daemon
 // consumes.
@@ -81,7 +78,7 @@ func decodeRecv(w *rxe.RecvWQE, b *[recvSGL + maxQueueSGE*sgeSize]byte, maxSGE u
 		total += uint64(e.Length)
 		w.SGL = append(w.SGL, e)
 	}
-	return total <= 1<<32-1
+	return total <= math.MaxUint32
 }
 
 func decodeSGE(b []byte) rxe.SGE {

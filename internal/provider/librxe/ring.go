@@ -2,6 +2,7 @@ package librxe
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
@@ -22,7 +23,7 @@ const (
 	queueData         = 384
 )
 
-// minElemSize is a cache line, as in rxe_queue_init.
+// minElemSize is a cache line (rxe_queue.c: rxe_queue_init).
 const minElemSize = 64
 
 // ring is a queue shared with the program. Size and shift are the daemon's own; librxe
@@ -38,14 +39,14 @@ type ring struct {
 	size  int // of an element as used; the slot may be larger
 }
 
-// maxRingBytes bounds one queue: mminfo.size has 32 bits.
-const maxRingBytes = 1<<32 - pageSize
+// maxRingBytes bounds one queue: the size in struct mminfo has 32 bits.
+const maxRingBytes = math.MaxUint32 + 1 - pageSize
 
 // newRing makes a queue with room for at least entries elements of size bytes.
 func newRing(a *arena, entries uint64, size int) (ring, error) {
 	elem := max(size, minElemSize)
 	shift := uint8(bits.Len(uint(elem - 1)))
-	if entries >= 1<<31 {
+	if entries > math.MaxInt32 {
 		return ring{}, fmt.Errorf("queue of %d entries: %w", entries, unix.EINVAL)
 	}
 	slots := uint64(1) << bits.Len64(entries) // at least entries+1

@@ -14,9 +14,6 @@ import (
 // noShare is for batches that are bounded otherwise.
 const noShare = math.MaxInt
 
-// sendBatchSize is how many work requests one call of the engine gets.
-const sendBatchSize = 32
-
 // sendBatch is the work of a doorbell: work requests as the engine takes them, and what
 // they refer to. A WQE is copied, and the copy decoded at once, so there is one copy at
 // a time.

@@ -1,7 +1,5 @@
 package librxe
 
-import "time"
-
 // sendState is what the engine did with the work requests of a send queue last. In each state, a
 // doorbell hands it the next ones. In each but full, they also wait for take.
 //
@@ -29,11 +27,6 @@ const (
 	// sendRefused: the engine takes nothing, because the QP is not in a state that sends.
 	sendRefused
 )
-
-// creditWait is how long a message waits for a receive work request of its peer. Then the engine
-// has it, and waits for the RNR time. A program that polls on the same processor has a turn
-// meanwhile.
-const creditWait = time.Millisecond
 
 // sendEvent is what happens to a send queue.
 type sendEvent uint8

@@ -2,6 +2,7 @@ package librxe
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -74,7 +75,7 @@ const (
 // set IBV_SEND_INLINE, as providers of hardware do not need it to.
 func (h *sendHead) payload() (kind payloadKind, n uint32) {
 	length, sges := h.u32(sendLength), h.u32(sendNumSGE)
-	switch rxe.WROpcode(min(h.u32(sendOpcode), 255)) {
+	switch rxe.WROpcode(min(h.u32(sendOpcode), math.MaxUint8)) {
 	case rxe.WRLocalInv, rxe.WRBindMW, rxe.WRFlush:
 		return payloadNone, 0
 	case rxe.WRAtomicWrite:
@@ -113,7 +114,7 @@ func (h *sendHead) fill(wr *rxe.SendWR, refs *references, typ rxe.QPType) rxe.WC
 		ID:    h.u64(sendWRID),
 		Flags: rxe.SendFlags(h.u32(sendFlags) & knownSendFlags &^ uint32(rxe.SendInline)),
 	}
-	wr.Op = rxe.WROpcode(min(h.u32(sendOpcode), 255))
+	wr.Op = rxe.WROpcode(min(h.u32(sendOpcode), math.MaxUint8))
 	if !typ.Sends(wr.Op) {
 		return rxe.WCLocQPOpErr
 	}
@@ -121,7 +122,7 @@ func (h *sendHead) fill(wr *rxe.SendWR, refs *references, typ rxe.QPType) rxe.WC
 		return rxe.WCLocProtErr
 	}
 	if typ == rxe.QPUD {
-		wr.RemoteQPN = wire.QPN(h.u32(sendUDQPN) & 0xffffff)
+		wr.RemoteQPN = wire.QPN(h.u32(sendUDQPN) & wire.QPNMask)
 		wr.RemoteQKey = h.u32(sendUDQKey)
 		wr.Imm = binary.BigEndian.Uint32(h[sendEx:])
 		refs.names.ahNum = h.u32(sendUDAHNum)
@@ -155,7 +156,7 @@ func (h *sendHead) fill(wr *rxe.SendWR, refs *references, typ rxe.QPType) rxe.WC
 		h.fillBind(wr, refs)
 	default:
 	}
-	if wr.RemoteAddr&7 != 0 && (wr.Op == rxe.WRCompareSwap || wr.Op == rxe.WRFetchAdd ||
+	if wr.RemoteAddr%atomicWordBytes != 0 && (wr.Op == rxe.WRCompareSwap || wr.Op == rxe.WRFetchAdd ||
 		wr.Op == rxe.WRAtomicWrite) {
 		return rxe.WCRemInvReqErr // ibv_wr_atomic_* do not look
 	}
@@ -195,7 +196,7 @@ func setSGL(wr *rxe.SendWR, b []byte, room []rxe.SGE) rxe.WCStatus {
 	return rxe.WCSuccess
 }
 
-// AHAttr is the address vector in the WQE of a librxe that knows no AH numbers
+// AHAttr is the address vector, a struct rxe_av, in the WQE of a librxe that knows no AH numbers
 // (rdma-core before 37).
 func (h *sendHead) ahAttr() rxe.AHAttr {
 	av := h[sendUDAV : sendUDAV+avSize]

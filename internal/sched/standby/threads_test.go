@@ -3,11 +3,10 @@ package standby
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"testing"
-	"time"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	"golang.org/x/sys/unix"
 )
@@ -74,11 +73,7 @@ func TestMemoryWaits(t *testing.T) {
 	}()
 	// A thread that touches a page for the first time waits for the kernel, but not for long.
 	for range 20 {
-		for begin := time.Now(); memoryWaits(); runtime.Gosched() {
-			if time.Since(begin) > 5*time.Second {
-				t.Fatal("nobody waits")
-			}
-		}
+		must.Eventually(t, "no thread waits for memory", func() bool { return !memoryWaits() })
 	}
 	close(stop)
 	<-busy
@@ -90,14 +85,14 @@ func TestMemoryWaits(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- copyTo(mem) }()
-	for !memoryWaits() {
+	must.Eventually(t, "the copy waits for memory", func() bool {
 		select {
 		case err := <-done:
 			t.Fatalf("the memory answers: %v", err)
 		default:
-			runtime.Gosched()
 		}
-	}
+		return memoryWaits()
+	})
 	silent() // and answers
 	if err := <-done; err != nil {
 		t.Error(err)

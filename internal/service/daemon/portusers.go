@@ -26,6 +26,7 @@ func portTaken(err error) error {
 		return err
 	}
 	taken := *port
+	taken.Cause = nil // the kind says it
 	taken.Hint = remedy(portUsers(netip.AddrPortFrom(port.Addr, wire.UDPPort)))
 	return &taken
 }
@@ -44,16 +45,15 @@ func remedy(users []portUser) string {
 		names = append(names[:maxHolders], fmt.Sprintf("%d more", more))
 	}
 	has := ""
-	if len(names) > 0 {
-		has = strings.Join(names, ", ") + " has it"
-		if len(names) > 1 {
-			has = strings.Join(names, ", ") + " have sockets of this port"
-		}
-		has += ".\n"
+	switch {
+	case len(names) == 1:
+		has = names[0] + " has it.\n"
+	case len(names) > 1:
+		has = strings.Join(names, ", ") + " have sockets of this port.\n"
 	}
 	if everywhere {
-		return has + "No other address helps, so neither --private nor --device does. End that program, or run in a network\n" +
-			"namespace of your own: gorxe pair --hosts, or unshare -rn sh -c 'ip link set lo up; exec gorxe run PROGRAM'"
+		return has + "It is taken at every address, so neither --private nor --device helps. End that program, or run in a\n" +
+			"network namespace of your own: gorxe pair --hosts, or unshare -rn sh -c 'ip link set lo up; exec gorxe run PROGRAM'"
 	}
 	return has + "Take an address of your own: --private, or --device, as rxe0=127.0.0.2.\n" +
 		"Or attach to the other gorxe (--socket, $" + proto.EnvSocket + "), where its user lets you"
@@ -74,23 +74,29 @@ func (u portUser) String() string {
 	}
 	switch {
 	case u.pid != 0:
-		name = fmt.Sprintf("%s[%d] of %s", oneLine(processName(u.pid)), u.pid, name)
+		return fmt.Sprintf("%s[%d] of %s", commandName(u.pid), u.pid, name)
 	case u.uid == "0":
-		name += ", or the kernel's rdma_rxe (see rdma link; sudo ss -ulpn names a program),"
-	default:
-		name += " (sudo ss -ulpn names the program)"
+		return name + " or the kernel's rdma_rxe (see sudo ss -ulpn, rdma link)"
 	}
-	if u.everywhere {
-		name += ", at every address,"
+	return name + " (sudo ss -ulpn names the program)"
+}
+
+// commandName is the name by which a process was started. A daemon of gorxe run executes
+// /proc/self/exe, so the kernel knows it as exe.
+func commandName(pid int) string {
+	words, _ := os.ReadFile(procfs.Path(pid, "cmdline")) // one that has ended, or has none
+	if name, _, _ := strings.Cut(string(words), "\x00"); name != "" {
+		return oneLine(filepath.Base(name))
 	}
-	return name
+	return oneLine(processName(pid))
 }
 
 // portUsers finds the sockets that keep another one from an address.
 func portUsers(at netip.AddrPort) []portUser {
 	users := sockets(at)
 	if slices.ContainsFunc(users, func(u portUser) bool { return !u.everywhere }) {
-		users = slices.DeleteFunc(users, func(u portUser) bool { return u.everywhere }) // of IPv6 only
+		// of IPv6 only
+		users = slices.DeleteFunc(users, func(u portUser) bool { return u.everywhere })
 	}
 	inodes := make(map[string]*portUser)
 	for i := range users {
@@ -136,8 +142,8 @@ func sockets(at netip.AddrPort) (users []portUser) {
 	return users
 }
 
-// inTable is an address as /proc/net/udp and udp6 have it: words of 32 bits in the processor's order
-// of bytes.
+// inTable is an address as /proc/net/udp and udp6 have it: words of 32 bits in the processor's
+// order of bytes.
 func inTable(a netip.Addr) (text string) {
 	for word := range slices.Chunk(a.AsSlice(), 4) {
 		text += fmt.Sprintf("%08X", binary.NativeEndian.Uint32(word))

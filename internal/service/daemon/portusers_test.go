@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,8 @@ import (
 	"github.com/gorxe/gorxe/internal/test/must"
 )
 
-// TestPortUsers: whoever has a UDP port is found, with its program, and whether it has every address.
+// TestPortUsers: the program that has a UDP port is found, and whether its socket has every
+// address.
 func TestPortUsers(t *testing.T) {
 	for address, everywhere := range map[string]bool{"127.0.0.1:0": false, "[::1]:0": false, "0.0.0.0:0": true, "[::]:0": true} {
 		conn, err := net.ListenPacket("udp", address)
@@ -29,7 +31,7 @@ func TestPortUsers(t *testing.T) {
 		if !slices.ContainsFunc(users, isThis) {
 			t.Errorf("%s: %+v", address, users)
 		}
-		if want := fmt.Sprintf("%s[%d] of user %d", oneLine(processName(os.Getpid())), os.Getpid(), os.Getuid()); !strings.Contains(remedy(users), want) {
+		if want := fmt.Sprintf("%s[%d] of user %d", filepath.Base(os.Args[0]), os.Getpid(), os.Getuid()); !strings.Contains(remedy(users), want) {
 			t.Errorf("%s: %s is not in: %s", address, want, remedy(users))
 		}
 		must.OK(t, conn.Close())
@@ -45,7 +47,7 @@ func TestPortRemedy(t *testing.T) {
 	}{
 		{nil, "--private", "has it"},
 		{[]portUser{here}, "--private", "unshare"},
-		{[]portUser{all}, "in a network\nnamespace of your own: gorxe pair --hosts", "Take"},
+		{[]portUser{all}, "run in a\nnetwork namespace of your own: gorxe pair --hosts", "Take"},
 		{[]portUser{here, here, all}, "[1] of user 1", "Take"},
 		{[]portUser{{uid: "0"}}, "ss -ulpn", "every address"},
 		{[]portUser{{uid: "77777"}}, "user 77777 (sudo ss -ulpn names the program) has it", "rdma_rxe"},

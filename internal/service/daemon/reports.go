@@ -27,9 +27,13 @@ type reports struct {
 	listed  int // objects in ended
 	leftOut int // files that there was no room for
 	// of the processes that opened a device, as long as they run; at most maxEnds
-	names map[int]string
+	names map[int]named
 	ends  []proto.ProcessEnd
+	roles map[string]role // by their names
 }
+
+// named is how a process is called.
+type named struct{ name, role string }
 
 // maxEnds bounds names, and ends.
 const maxEnds = 256
@@ -46,21 +50,22 @@ type fileReports struct {
 	to              *reports
 	pid             int
 	program, device string
+	role            string       // in gorxe pair; empty: none
 	rules           *inject.Link // of the device; nil: none
 }
 
 // of returns what is told of the errors of a file that a process has opened.
 func (r *reports) of(pid int, device string) *fileReports {
-	name := processName(pid)
+	who := named{processName(pid), r.roleOf(pid)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.readers > 0 && len(r.names) < maxEnds {
 		if r.names == nil {
-			r.names = make(map[int]string)
+			r.names = make(map[int]named)
 		}
-		r.names[pid] = name
+		r.names[pid] = who
 	}
-	return &fileReports{to: r, pid: pid, program: name, device: device}
+	return &fileReports{to: r, pid: pid, program: who.name, role: who.role, device: device}
 }
 
 // ProcessEnded implements trap.Mourner.
@@ -72,13 +77,13 @@ func (n *session) ProcessEnded(pid int, status *unix.WaitStatus) {
 func (r *reports) processEnded(budget *quota.Budget, pid int, status *unix.WaitStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name, ok := r.names[pid]
+	who, ok := r.names[pid]
 	delete(r.names, pid)
 	if !ok || r.readers == 0 || len(r.ends) >= maxEnds || budget.TakeNow(endedCost(1)) != nil {
 		return
 	}
 	r.listed++
-	end := proto.ProcessEnd{Time: time.Now(), PID: pid, Name: name}
+	end := proto.ProcessEnd{Time: time.Now(), PID: pid, Name: who.name, Role: who.role, Stopped: r.roles[who.role].stopped}
 	switch {
 	case status == nil:
 	case status.Signaled():
@@ -91,7 +96,7 @@ func (r *reports) processEnded(budget *quota.Budget, pid int, status *unix.WaitS
 }
 
 func (f *fileReports) add(r explain.Record) {
-	r.PID, r.Program, r.Device = f.pid, f.program, f.device
+	r.PID, r.Program, r.Role, r.Device = f.pid, f.program, f.role, f.device
 	f.to.log.Add(r)
 }
 
@@ -124,7 +129,7 @@ func (r *reports) leave(f *file) {
 	if listed == 0 && st.PDs+st.MWs+st.AHs+st.Channels == 0 {
 		return
 	}
-	r.keep(f.session.tenant.Budget, listed+1, &proto.ProcessStatus{PID: f.who.PID, Name: f.reports.program, Files: []proto.FileStatus{st}})
+	r.keep(f.session.tenant.Budget, listed+1, &proto.ProcessStatus{PID: f.who.PID, Name: f.reports.program, Role: f.reports.role, Files: []proto.FileStatus{st}})
 }
 
 // keep adds n objects to ended, if the user has memory for them; r.mu is held.
@@ -154,6 +159,7 @@ func (n *session) errors() proto.Errors {
 	if list == nil {
 		list = []explain.Record{}
 	}
+	explain.Join(list)
 	return proto.Errors{Session: n.id, UID: n.cred.Uid, Command: n.command, Total: total, Errors: list}
 }
 

@@ -109,6 +109,8 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 		s.faultTalk(conn, cred, u, &req)
 	case req.Op == proto.OpErrors:
 		s.sendText(ctx, conn, u, func() any { return s.errorsOf(cred.Uid) })
+	case req.Op == proto.OpRole:
+		s.tellRole(conn, cred, &req)
 	case req.Op == proto.OpReport:
 		s.reportTalk(ctx, conn, cred.Uid, u, &req)
 	case req.Op == proto.OpHello:

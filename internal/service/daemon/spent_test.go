@@ -19,7 +19,7 @@ func TestNobodyLooksForOthers(t *testing.T) {
 	}
 	for name, take := range map[string]func(){
 		"the end of a process": func() {
-			r := reports{readers: 1, names: map[int]string{7: "program"}}
+			r := reports{readers: 1, names: map[int]named{7: {name: "program"}}}
 			if r.processEnded(b, 7, nil); len(r.ends) != 0 {
 				t.Error("the end of a process is kept, which nobody pays for")
 			}

@@ -126,7 +126,7 @@ func (n *session) status(room int) (st proto.SessionStatus, listed int) {
 	}
 	for pid, files := range byPID {
 		slices.SortFunc(files, func(a, b proto.FileStatus) int { return cmp.Compare(a.Device, b.Device) })
-		st.Processes = append(st.Processes, proto.ProcessStatus{PID: pid, Name: processName(pid), Files: files})
+		st.Processes = append(st.Processes, proto.ProcessStatus{PID: pid, Name: processName(pid), Role: n.reports.roleOf(pid), Files: files})
 	}
 	slices.SortFunc(st.Processes, func(a, b proto.ProcessStatus) int { return cmp.Compare(a.PID, b.PID) })
 	st.CMIDs, st.CMIDsLeftOut = n.cmStatus(room - listed)

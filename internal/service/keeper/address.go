@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -42,6 +43,7 @@ func (cfg *Config) arguments(argv []string) []string {
 func tell(socket string, hello proto.Hello) {
 	set := func(name, value string) { _ = os.Setenv(name, value) } // the names are correct
 	set(proto.EnvSocket, socket)
+	set(envSession, strconv.FormatUint(hello.Session, 10))
 	if hello.Address.IsValid() {
 		set(EnvAddress, hello.Address.String())
 	} else {

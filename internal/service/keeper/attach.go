@@ -83,7 +83,7 @@ func besideForbidden(none, err error) error {
 	if !errors.As(none, &forbidden) {
 		return err
 	}
-	return fmt.Errorf("%w. A daemon of this user cannot serve either: %w", forbidden, err)
+	return fmt.Errorf("%w.\nA daemon of this user cannot serve either: %w", forbidden, err)
 }
 
 // prepare reads the configuration.

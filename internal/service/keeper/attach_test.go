@@ -16,7 +16,7 @@ import (
 func TestBesideForbidden(t *testing.T) {
 	taken := errors.New("UDP port taken")
 	refused := fmt.Errorf("%w; %w", proto.ErrNoDaemon, &proto.ForbiddenError{Path: "/run/gorxe.sock", Why: "for user root only"})
-	if got := besideForbidden(refused, taken).Error(); !strings.HasPrefix(got, "socket /run/gorxe.sock: for user root only") || !strings.Contains(got, "UDP port taken") {
+	if got := besideForbidden(refused, taken).Error(); !strings.HasPrefix(got, "socket /run/gorxe.sock: for user root only") || !strings.Contains(got, ".\nA daemon of this user cannot serve either: UDP port taken") {
 		t.Error(got)
 	}
 	if got := besideForbidden(proto.ErrNoDaemon, taken); got != taken {

@@ -35,6 +35,8 @@ type Config struct {
 	Label     string          // of this program, for status and fault rules
 	Container bool            // no daemon replaces one that the container runtime has started
 	FillIn    bool            // the address for AddressWord in Program
+	Role      string          // of this program in a run around this one, for reports
+	Shown     []string        // the command line that the status shows; nil: Program
 	// Before, if not nil, is called before anything is started. This process may execute itself
 	// before that, so what its caller did earlier may be done twice.
 	Before func() error
@@ -119,6 +121,9 @@ func Run(cfg Config) (Outcome, error) {
 		if len(cfg.Devices) > 0 || cfg.Private || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.ECN != "" {
 			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --private, --device, --devices, --speed, --ecn, --socket and --pcap have no effect")
 		}
+		if cfg.Role != "" {
+			TellRole(proto.Role{Name: cfg.Role})
+		}
 		err := execProgram(file, cfg.arguments(argv), os.Environ())
 		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}
 	}
@@ -202,7 +207,11 @@ func (f *front) start(cfg Config, file string, argv []string) error {
 		// A daemon started here must not inherit the program's descriptors.
 		setCloseOnExec(passed, true)
 		defer setCloseOnExec(passed, false)
-		if client, hello, err = attach(cfg, argv); err == nil && len(cfg.Faults) > 0 {
+		shown := cfg.Shown
+		if shown == nil {
+			shown = argv
+		}
+		if client, hello, err = attach(cfg, shown); err == nil && len(cfg.Faults) > 0 {
 			err = f.setFaults(client, hello, cfg.Faults)
 		}
 		if err == nil && cfg.Report {

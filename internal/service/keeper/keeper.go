@@ -129,9 +129,8 @@ func (k *keeper) spawn() (*proto.Conn, error) {
 	}
 	defer unix.Close(fd)
 	argv := k.plan.childArgs(fd, k.fds)
-	env := append(os.Environ(), envSession+"=1")
 	k.program, err = syscall.ForkExec(self, argv, &syscall.ProcAttr{
-		Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{PidFD: &k.pidfd},
+		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{PidFD: &k.pidfd},
 	})
 	if err == nil && k.pidfd < 0 {
 		err = unix.ENOSYS // a kernel before 5.4

@@ -14,8 +14,8 @@ import (
 // self is this executable, for the processes that gorxe run starts of itself.
 const self = "/proc/self/exe"
 
-// envSession is set in the program's environment. It tells a gorxe run inside the program
-// about the outer one.
+// envSession is set in the program's environment: the number of the session. It tells a gorxe run
+// inside the program about the outer one.
 const envSession = "GORXE_SESSION"
 
 // First arguments of the stages. They are not commands, because no command begins with an

@@ -38,7 +38,7 @@ func allowed(mode, uid, gid uint32) string {
 	if mode&groupWrites != 0 {
 		return fmt.Sprintf("it is for group %s: ask for membership", groupName(gid))
 	}
-	return fmt.Sprintf("it is for user %s only. Start that daemon with --socket-group to let others in, or choose another socket with --socket", userName(uid))
+	return fmt.Sprintf("it is for user %s only: gorxe daemon --socket-group GROUP lets others in; or choose another one with --socket", userName(uid))
 }
 
 func userName(uid uint32) string {

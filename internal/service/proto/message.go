@@ -19,7 +19,7 @@ import (
 //
 // Instead of 1, a client may ask for the status, for what programs find of the devices, or for the
 // errors of programs. It may change the fault rules of a session (faults.go), or follow a session
-// to its end (report.go).
+// to its end (report.go). A process of a session may say which role it has in it (role.go).
 
 // ProtocolVersion must change when an older peer could misunderstand a message.
 const ProtocolVersion = 4
@@ -43,8 +43,9 @@ type Request struct {
 	NoAccess string `json:"no_access,omitempty"`
 
 	Faults *FaultRequest `json:"faults,omitempty"`
-	// report: the number of the session
+	// report and role: the number of the session
 	Session uint64 `json:"session,omitempty"`
+	Role    *Role  `json:"role,omitempty"`
 
 	// Answer to the daemon's question with this number. If Errno is 0, the message has the
 	// descriptor, or device and inode
@@ -62,6 +63,7 @@ const (
 	OpFaults = "faults"
 	OpErrors = "errors" // of all sessions
 	OpReport = "report" // of one session
+	OpRole   = "role"   // of a process of a session
 	OpRead   = "read"   // confirms that the answer to one of these two was read
 	OpAnswer = "answer"
 )

@@ -36,9 +36,12 @@ type ProcessEnd struct {
 	Time   time.Time `json:"time"`
 	PID    int       `json:"pid"`
 	Name   string    `json:"name"`
+	Role   string    `json:"role,omitempty"`   // in gorxe pair
 	Signal string    `json:"signal,omitempty"` // that killed it, as SIGKILL
 	// with which it exited; nil: a signal killed it, or it is not known
 	Status *int `json:"status,omitempty"`
+	// Stopped: gorxe pair ended it.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // Errors returns the last errors of the sessions that this user may see.

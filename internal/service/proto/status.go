@@ -109,6 +109,7 @@ type CMIDStatus struct {
 type ProcessStatus struct {
 	PID   int          `json:"pid"`
 	Name  string       `json:"name"`
+	Role  string       `json:"role,omitempty"` // in gorxe pair
 	Files []FileStatus `json:"files"`
 }
 

@@ -16,9 +16,6 @@ import (
 // Path returns the path of a file of /proc/PID. A thread's number serves as well.
 func Path(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }
 
-// FD returns the path of a descriptor of process or thread pid.
-func FD(pid int, fd int32) string { return Path(pid, "fd/"+strconv.Itoa(int(fd))) }
-
 // SelfFD returns the path of a descriptor of this process.
 func SelfFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 

@@ -57,6 +57,7 @@ func TestParse(t *testing.T) {
 		err          string // a part of it
 	}{
 		{"bandwidth", preamble + bwHead + bwRow + end, bw, ""},
+		{"bandwidth of perftest 25.01", preamble + strings.ReplaceAll(bwHead, "MB", "MiB") + bwRow + end, bw, ""},
 		{"latency", preamble + latHead + latRow + end, Outcome{Size: 2, Iterations: 1000, Typical: 173.77, P99: 15895}, ""},
 		{"no deviation", latHead + strings.Replace(latRow, "2542.93", "-nan", 1), Outcome{Size: 2, Iterations: 1000, Typical: 173.77, P99: 15895}, ""},
 		{"a warning in between", preamble + bwHead + "Conflicting CPU frequency values detected\n" + bwRow + end, bw, ""},

@@ -13,16 +13,17 @@ type Outcome struct {
 	Size, Iterations int
 
 	// Of the _bw programs.
-	Average float64 // MiB/s: perftest's MB are MiB
+	Average float64 // MiB/s
 	Rate    float64 // messages/s
 
 	// Of the _lat programs, µs.
 	Typical, P99 float64
 }
 
-// The titles of perftest's tables, without the spaces between them, which vary.
+// The titles of perftest's tables, without the spaces between them, which vary. Releases before
+// 25.01 write MB for MiB.
 const (
-	bwTitles  = "#bytes#iterationsBWpeak[MB/sec]BWaverage[MB/sec]MsgRate[Mpps]"
+	bwTitles  = "#bytes#iterationsBWpeak[MiB/sec]BWaverage[MiB/sec]MsgRate[Mpps]"
 	latTitles = "#bytes#iterationst_min[usec]t_max[usec]t_typical[usec]t_avg[usec]t_stdev[usec]99%percentile[usec]99.9%percentile[usec]"
 )
 
@@ -33,7 +34,7 @@ var errNoFigures = errors.New("no figures in the program's output")
 func Parse(output string) (Outcome, error) {
 	titles := ""
 	for line := range strings.Lines(output) {
-		switch packed := strings.Join(strings.Fields(line), ""); {
+		switch packed := strings.ReplaceAll(strings.Join(strings.Fields(line), ""), "MB/sec", "MiB/sec"); {
 		case packed == bwTitles, packed == latTitles:
 			titles = packed
 		case strings.HasPrefix(packed, "#bytes"):

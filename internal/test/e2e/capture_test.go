@@ -83,6 +83,9 @@ func TestCapture(t *testing.T) {
 	besideOthers(t)
 	need(t, "ib_write_bw")
 	notNative(t, "--pcap")
+	if !selection.takes(seenIn("TestFaultyNetwork")) {
+		return
+	}
 	files := func(t *testing.T, names ...string) (paths []string) {
 		dir := t.TempDir()
 		for _, name := range names {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // daemon is a `gorxe daemon` with its own socket.
@@ -149,11 +151,25 @@ func (b books) objects() int {
 	return n
 }
 
+// books asks what `gorxe status --json` asks, without a process for each question. The daemon has
+// closed the connection when it returns.
 func (d *daemon) books() (b books) {
 	d.t.Helper()
-	text := start(d.t, d.host, d.env(), gorxe, "status", "--json").ok()
-	if err := json.Unmarshal([]byte(text), &b); err != nil {
-		d.t.Fatalf("gorxe status --json: %v\n%s", err, text)
+	client, err := proto.Dial([]string{d.socket})
+	if err != nil {
+		d.t.Fatalf("%v\n%s", err, d.describe())
+	}
+	defer client.Finish()
+	st, err := client.Status()
+	if err != nil {
+		d.t.Fatalf("%v\n%s", err, d.describe())
+	}
+	text, err := json.Marshal(st)
+	if err == nil {
+		err = json.Unmarshal(text, &b)
+	}
+	if err != nil {
+		d.t.Fatal(err)
 	}
 	return b
 }

@@ -17,13 +17,13 @@ var explained = []struct {
 	{"too many entries", "", []string{"-r", "9999999"}, []string{
 		"ibv_create_cq failed with EINVAL: entries 10000000 is not between 1 and max_cqe; use 1 to 32767.\n"}},
 	{"lost", "packet drop,direction=out", nil, []string{
-		": SEND (wr_id 0x2) ended with IBV_WC_RETRY_EXC_ERR: ", " answered no packet from PSN 0x", " on in 7 retries; on purpose, by fault rule 1 (packet drop,direction=out); see gorxe fault list.\n"}},
+		": SEND (wr_id 0x2) ended with IBV_WC_RETRY_EXC_ERR: ", " answered no packet from PSN 0x", " on in 7 retries; on purpose, by fault rule 1 (packet drop,direction=out).\n"}},
 	{"silent", "peer silent", nil, []string{
-		" answered no packet from PSN 0x", " on in 7 retries; on purpose, by fault rule 1 (peer silent); see gorxe fault list.\n"}},
+		" answered no packet from PSN 0x", " on in 7 retries; on purpose, by fault rule 1 (peer silent).\n"}},
 	{"completion", "completion fail,status=IBV_WC_LOC_PROT_ERR,opcode=SEND,first=1", nil, []string{
-		": SEND (wr_id 0x2) ended with IBV_WC_LOC_PROT_ERR: a fault rule says so; see gorxe fault list.\n"}},
+		": SEND (wr_id 0x2) ended with IBV_WC_LOC_PROT_ERR: a fault rule says so; fault rule 1 (completion fail,status=IBV_WC_LOC_PROT_ERR,opcode=SEND,first=1) fired once.\n"}},
 	{"verb", "verb fail,verb=modify_qp,errno=EINVAL,first=1", nil, []string{
-		"ibv_modify_qp failed with EINVAL: a fault rule says so; see gorxe fault list.\n"}},
+		"ibv_modify_qp failed with EINVAL: a fault rule says so; fault rule 1 (verb fail,verb=modify_qp,errno=EINVAL,first=1) fired once.\n"}},
 }
 
 // TestExplain: gorxe run --explain says why verbs were refused and why work requests failed, and

@@ -43,6 +43,9 @@ func TestPairCommand(t *testing.T) {
 	if strings.Count(out, "BW average") != 2 || len(spaces) != 2 {
 		t.Errorf("on two hosts:\n%s", out)
 	}
+	if !selection.takes(seenIn("TestPrivateDaemon")) {
+		return // and cmd/internal/pair has tests of what the command itself does at once
+	}
 	for _, c := range []struct {
 		name string
 		argv []string
@@ -122,7 +125,7 @@ func TestPairVerdict(t *testing.T) {
 	}
 	onDevice := []string{"--socket", j.socket, "--device", "rxe0=eth0", "--verdict", j.dir}
 	pair(onDevice, j.addr).ok()
-	j.has(t, "# Verdict: the program ended well\n", " packets in 2 flows.", " obeyed it, in ")
+	j.has(t, "# Verdict: the pair ended well\n", "\n`"+gorxe+" pair --socket ", " packets in 2 flows.", " obeyed it, in ")
 
 	j.dir += "-hosts"
 	failing := slices.Concat([]string{gorxe, "pair", "--hosts", "--verdict-on-failure", j.dir}, server,
@@ -134,5 +137,5 @@ func TestPairVerdict(t *testing.T) {
 		t.Errorf("the server ended well, and has a verdict: %v", err)
 	}
 	j.dir = filepath.Join(j.dir, "client")
-	j.has(t, "# Verdict: the program failed with exit status 7\n", " obeyed it, in ")
+	j.has(t, "# Verdict: the client failed with exit status 7\n", " obeyed it, in ")
 }

@@ -82,6 +82,7 @@ func TestRDMACore(t *testing.T) {
 	if !selection.takes(standard) {
 		return // Python runs too long under the race detector
 	}
+	wantVersion(t, release{}, "44")
 	kernel := onKernel(t, "44")
 	got := runRDMACore(t, oneHost(t), release{}, rdmacoreTests(t))
 	if t.Failed() {

@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
 const rdmacorePage = "testdata/rdma-core-tests.md"
@@ -71,9 +74,15 @@ func checkNewer(t *testing.T, r release, version string, names ...string) {
 }
 
 // wantVersion ends a test whose release is not the one that was recorded. Debian's newest is
-// another one some day.
+// another one some day, and this system may be a newer Debian.
 func wantVersion(t *testing.T, r release, version string) {
 	t.Helper()
+	if r.root == "" {
+		if here := rdmaCoreHere(t); strconv.Itoa(here) != version {
+			testenv.Missing(t, "this system has rdma-core %d, and version %s was recorded on the kernel", here, version)
+		}
+		return
+	}
 	text, err := os.ReadFile(filepath.Join(r.root, ".complete"))
 	if err != nil {
 		t.Fatal(err)

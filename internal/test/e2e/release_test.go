@@ -4,9 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
@@ -85,14 +87,27 @@ func (r release) path(file string) string {
 	return filepath.Join("/tmp", strings.TrimPrefix(file, scratch))
 }
 
-// version is what a program of the release says after the word, up to white space.
+// version is what a program of the release says after the word and perhaps a colon, up to white space.
 func (r release) version(t *testing.T, word string, argv ...string) string {
 	t.Helper()
 	out := start(t, &host{}, nil, r.argv(argv...)...).ok()
 	_, rest, found := strings.Cut(out, word)
-	fields := strings.Fields(rest)
+	fields := strings.Fields(strings.TrimPrefix(rest, ":"))
 	if !found || len(fields) == 0 {
 		t.Fatalf("%s: no version after %q:\n%s", strings.Join(argv, " "), word, out)
 	}
 	return fields[0]
+}
+
+// rdmaCoreHere is the release of rdma-core on this system: 44 of libibverbs.so.1.14.44.0.
+func rdmaCoreHere(t *testing.T) int {
+	t.Helper()
+	for _, dir := range []string{"/usr/lib/*-linux-gnu", "/usr/lib64"} { // Debian, Fedora
+		found := must.Get[[]string](t)(filepath.Glob(dir + "/libibverbs.so.1.*.*.*"))
+		if len(found) > 0 {
+			return must.Get[int](t)(strconv.Atoi(strings.Split(filepath.Base(found[0]), ".")[4]))
+		}
+	}
+	t.Fatal("this system has no libibverbs")
+	return 0
 }

@@ -53,9 +53,7 @@ func TestTranscripts(t *testing.T) {
 				return
 			}
 			r := c.release(t)
-			if r.root != "" {
-				wantVersion(t, r, c.version)
-			}
+			wantVersion(t, r, c.version)
 			d := oneDaemon(t)
 			out := d.run(t, "sh", "-c", transcript.Session, "session", r.root, d.host.addr, transcript.Commands()).ok()
 			here, err := transcript.Parse(out)

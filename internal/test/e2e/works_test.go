@@ -37,9 +37,13 @@ func (w works) record(t *testing.T) {
 	rows := documentedWorks(t)
 	if !*update {
 		known := slices.ContainsFunc(rows, func(o works) bool { return o.program == w.program && o.version == w.version })
+		// Another release may have been started in this way, too.
+		other := known && !slices.ContainsFunc(rows, func(o works) bool {
+			return o.program == w.program && o.version == w.version && o.started == w.started
+		}) && slices.ContainsFunc(rows, func(o works) bool { return o.program == w.program && o.started == w.started })
 		switch {
 		case slices.Contains(rows, w):
-		case known:
+		case known && !other:
 			t.Errorf("docs/compatibility.md, %s, is not what this run found: run `make compat`. It found:\n%s", worksSection, w.line())
 		default:
 			t.Logf("docs/compatibility.md has no row of %s %s", w.program, w.version)

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"bytes"
+	"cmp"
 	"os/exec"
 	"strings"
 	"testing"
@@ -38,7 +39,11 @@ func Tshark(t testing.TB, file string, fields ...string) [][]string {
 	}
 	var rows [][]string
 	for line := range strings.Lines(string(out)) {
-		rows = append(rows, strings.Split(strings.TrimSuffix(line, "\n"), "|"))
+		row := strings.Split(strings.TrimSuffix(line, "\n"), "|")
+		for i := range row { // Debian 13's tshark writes words for flags
+			row[i] = cmp.Or(map[string]string{"False": "0", "True": "1"}[row[i]], row[i])
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

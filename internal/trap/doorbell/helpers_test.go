@@ -1,12 +1,12 @@
 package doorbell
 
 import (
-	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 )
 
@@ -186,16 +186,9 @@ func TestMissed(t *testing.T) {
 // eventually waits until the condition holds; it is evaluated under w.mu.
 func eventually(t *testing.T, w *Watch, holds func() bool) {
 	t.Helper()
-	for {
+	must.Eventually(t, "a condition of the watch", func() bool {
 		w.mu.Lock()
-		ok := holds()
-		w.mu.Unlock()
-		if ok {
-			return
-		}
-		if t.Context().Err() != nil {
-			t.FailNow()
-		}
-		runtime.Gosched()
-	}
+		defer w.mu.Unlock()
+		return holds()
+	})
 }

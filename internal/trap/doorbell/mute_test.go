@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"github.com/gorxe/gorxe/internal/test/statetable"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 )
 
@@ -100,6 +101,75 @@ func TestMute(t *testing.T) {
 	d.Mute(true)
 	if look() {
 		t.Error("a device that was removed stays on the list")
+	}
+}
+
+// TestNoticeTable walks the table in notice's comment, and looks at what each state is for: whether
+// inotify reports a doorbell, and whether the device is on the list without one.
+func TestNoticeTable(t *testing.T) {
+	enter := map[string]func(*pipeRig){
+		"reported": func(r *pipeRig) {},
+		"muted": func(r *pipeRig) {
+			r.usePipe(r.d, r.program)
+			r.d.Mute(true)
+			r.w.dropPipe()
+		},
+		"masked": func(r *pipeRig) { r.d.Mute(true) },
+	}
+	happen := map[string]func(*pipeRig){
+		"mute":       func(r *pipeRig) { r.d.Mute(true) },
+		"mute, pipe": func(r *pipeRig) { r.usePipe(r.d, r.program); r.d.Mute(true) },
+		"unmute":     func(r *pipeRig) { r.d.Mute(false) },
+		"remove":     func(r *pipeRig) { r.d.Remove() },
+	}
+	states := map[string]notice{"reported": reported, "muted": muted, "masked": masked}
+	table := statetable.Read(t, "watch.go", "notice")
+	if len(table) != len(states) {
+		t.Fatalf("%d states in the comment, want %d", len(table), len(states))
+	}
+	for state, row := range table {
+		if len(row) != len(happen) {
+			t.Errorf("%s: %d events in the comment, want %d", state, len(row), len(happen))
+		}
+		for event, next := range row {
+			t.Run(state+", "+event, func(t *testing.T) {
+				r := &pipeRig{t: t, owner: new(fakeOwner)}
+				r.w = newWatch(t)
+				r.w.owner = r.owner
+				r.d, r.program = newDevice(t, r.w)
+				enter[state](r)
+				if r.d.events != states[state] {
+					t.Fatalf("state %d, want %s", r.d.events, state)
+				}
+				happen[event](r)
+				to, known := states[next]
+				if !known || r.d.events != to {
+					t.Fatalf("state %d, want %s", r.d.events, next)
+				}
+				r.checkNotice(to, event != "remove")
+			})
+		}
+	}
+}
+
+// checkNotice wants that the device is on the list after each look, unless its doorbells are
+// reported. inotify must report a doorbell, unless it is masked or the device was removed.
+func (r *pipeRig) checkNotice(n notice, watched bool) {
+	r.t.Helper()
+	taker := new(fakeTaker)
+	for range 2 {
+		if d := r.w.Take(taker); d != nil {
+			r.w.Serve(d, taker)
+		}
+	}
+	if listed := r.w.Pending() == 1; listed != (n != reported) {
+		r.t.Errorf("on the list: %t", listed)
+	}
+	if events(r.t, r.w) == 1 {
+		r.w.read() // what Mute and UsePipe write
+	}
+	if got := rings(r.t, r.w, r.program); got != (watched && n != masked) {
+		r.t.Errorf("inotify reports a doorbell: %t", got)
 	}
 }
 

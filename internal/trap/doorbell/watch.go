@@ -95,7 +95,13 @@ const (
 	missed
 )
 
-// notice says how the doorbells of a device are noticed.
+// notice says how the doorbells of a device are noticed. The rows are states, and the columns are
+// events. A device that is muted while a pipe replaces its file stays muted, also if the pipe goes.
+//
+//	         | mute   | mute, pipe | unmute   | remove
+//	reported | masked | muted      | reported | reported
+//	muted    | muted  | muted      | reported | reported
+//	masked   | masked | masked     | reported | reported
 type notice uint8
 
 const (

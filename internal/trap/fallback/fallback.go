@@ -57,10 +57,6 @@ type fallback struct {
 	pollable map[string]bool // the session's pollable files, by what /proc/PID/fd shows
 }
 
-// probes is how many calls beside the last known one are tried: those that had
-// been received but not yet noted. Their numbers are consecutive.
-const probes = 64
-
 // handedOver does what the page asks for.
 func (f *fallback) handedOver(shared *os.File) error {
 	p, err := inflight.Map(shared)

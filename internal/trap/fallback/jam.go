@@ -6,15 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// maxPipeBytes is the default of fs.pipe-max-size.
-	maxPipeBytes = 1 << 20
-	// A thread that waits for room in a pipe gets so much time to find it: at once, and in
-	// jamRounds rounds later.
-	jamTime   = 5 * time.Millisecond
-	jamRounds = 8
-)
-
 // jam makes doorbells fail that go to a pipe, with EAGAIN, and reports whether the descriptor is of
 // such a pipe. A pipe of another kind is not open for reading and writing.
 //
@@ -42,7 +33,7 @@ func jam(pidfd, fd int, rung func()) bool {
 		defer unix.Close(pipe)
 		defer unix.Close(process)
 		for range jamRounds {
-			time.Sleep(10 * jamTime)
+			time.Sleep(jamPause)
 			refill(pipe)
 			if unix.PidfdSendSignal(process, 0, nil, 0) != nil {
 				return
@@ -62,7 +53,7 @@ func refill(pipe int) {
 
 // empty reads what is in the pipe. The program may write meanwhile.
 func empty(pipe int) {
-	var b [4096]byte
+	var b [jamChunk]byte
 	for range 2 * maxPipeBytes / len(b) {
 		if _, err := unix.Read(pipe, b[:]); err != nil {
 			return
@@ -72,7 +63,7 @@ func empty(pipe int) {
 
 // fill writes until there is no room for a byte.
 func fill(pipe int) {
-	var b [4096]byte
+	var b [jamChunk]byte
 	for _, size := range []int{len(b), 1} {
 		for range 2 * maxPipeBytes / len(b) * len(b) / size {
 			if _, err := unix.Write(pipe, b[:size]); err != nil {

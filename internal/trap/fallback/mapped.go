@@ -19,12 +19,6 @@ import (
 // A program whose doorbells go to a pipe has no descriptor of its device's memfd. It has mapped the
 // queues from there, so they are reached in its memory.
 
-// maxMappings bounds what is read of /proc/PID/maps.
-const maxMappings = 1 << 16
-
-// maxOffset is more than a memfd of ours has.
-const maxOffset = 1 << 62
-
 // A mapping is a part of a memfd in the memory of a process.
 type mapping struct {
 	from, to int64 // in the file
@@ -61,8 +55,8 @@ func mappedQueues(maps io.Reader, pid int) []*mapped {
 		var from, to, off uint64
 		var rights, dev, path string
 		var inode uint64
-		n, err := fmt.Sscanf(lines.Text(), "%x-%x %s %x %s %d %s", &from, &to, &rights, &off, &dev, &inode, &path)
-		if err != nil || n < 7 || to <= from || off >= maxOffset || !strings.HasPrefix(path, inflight.MemfdPrefix) || rights != "rw-s" {
+		_, err := fmt.Sscanf(lines.Text(), "%x-%x %s %x %s %d %s", &from, &to, &rights, &off, &dev, &inode, &path)
+		if err != nil || to <= from || off >= maxOffset || !strings.HasPrefix(path, inflight.MemfdPrefix) || rights != "rw-s" {
 			continue
 		}
 		id := fmt.Sprint(dev, " ", inode)

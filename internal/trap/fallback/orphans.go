@@ -28,9 +28,6 @@ type Queues interface {
 // device puts them there. The program may change the queues meanwhile, and may block it for ever.
 type Flush func(Queues)
 
-// orphansTimeout bounds the wait for orphans: a program can hold the lock of a file.
-const orphansTimeout = time.Second
-
 // orphansSoon returns when orphans has done its work, or after orphansTimeout. A program that
 // blocks orphans harms only itself.
 func (f fallback) orphansSoon() {

@@ -12,9 +12,6 @@ type call struct {
 	rule rule
 }
 
-// MaxNR bounds the numbers of trapped calls.
-const MaxNR = 512
-
 // Calls returns the numbers of all calls that may be trapped.
 func Calls() []uint32 {
 	numbers := make([]uint32, len(calls))

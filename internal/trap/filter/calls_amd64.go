@@ -4,7 +4,7 @@ import "golang.org/x/sys/unix"
 
 const (
 	auditArch = unix.AUDIT_ARCH_X86_64
-	x32Bit    = 0x40000000 // __X32_SYSCALL_BIT
+	x32Bit    = 0x40000000 // asm/unistd.h: __X32_SYSCALL_BIT
 
 	// Getdents is getdents(2), which not every architecture has.
 	Getdents = unix.SYS_GETDENTS

@@ -13,25 +13,6 @@ type Range struct {
 	Top         uint32 // the end of Overflow; 0: there is none
 }
 
-// The range lies just below the soft limit of open files, because the kernel refuses
-// higher numbers. It also lies below selectTop: select(2) takes no higher ones, and programs call
-// it for event channels and rsockets. With a higher limit, Overflow has what finds no room.
-const (
-	selectTop = 1024  // FD_SETSIZE
-	maxTop    = 32768 // the kernel's table of descriptors is as large as the highest number
-	maxCount  = 160
-	leastTop  = 32 // a lower limit leaves too few descriptors for a device
-	shareOf   = 4  // the range takes a quarter of a low limit
-	directOf  = 5  // a fifth of the range is for direct doorbells
-
-	// deviceRoom is how many numbers of the range are for devices and directories only.
-	deviceRoom = 8
-
-	// maxPollable is how many pollable files a process may have below selectTop. librdmacm opens
-	// one for each connection of its synchronous interface.
-	maxPollable = 528
-)
-
 // For returns the range for a program whose RLIMIT_NOFILE is soft now, and may be raised to hard.
 func For(soft, hard uint64) (Range, error) {
 	if soft < leastTop {
@@ -81,10 +62,10 @@ func (r Range) Files() Range {
 // Pollable is the range below Files, for files whose descriptors are pipes or sockets.
 // The program polls them without a trap. Calls that would read from them or write to
 // them are trapped, and so are those that copy the descriptor. The lowest quarter of the
-// numbers below Files stays free: the kernel gives those to the program's own files.
+// numbers below Files (freeOf) stays free: the kernel gives those to the program's own files.
 func (r Range) Pollable() Range {
 	top := r.Files().Base
-	count := min(top-top/4, maxPollable)
+	count := min(top-top/freeOf, maxPollable)
 	return Range{Base: top - count, Count: count}
 }
 
@@ -118,7 +99,7 @@ func (r Range) Trapped() Range {
 // Devices is the part of r for devices without direct doorbells. The numbers below it, a few, are
 // for directories and netlink sockets: the latter cannot lie elsewhere.
 func (r Range) Devices() Range {
-	kept := min(r.Count/8, deviceRoom)
+	kept := min(r.Count/roomOf, deviceRoom)
 	t := r.Trapped()
 	return Range{Base: t.Base + kept, Count: t.Count - kept}
 }

@@ -1,8 +1,6 @@
 package inflight
 
 import (
-	"strings"
-
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
@@ -10,11 +8,6 @@ import (
 // MemfdPrefix is how /proc shows the names of our memfds, those of package uverbs
 // included.
 const MemfdPrefix = "/memfd:gorxe"
-
-// PollableLink reports whether what /proc/PID/fd shows may be a pollable file of ours.
-func PollableLink(link string) bool {
-	return strings.HasPrefix(link, "pipe:[") || strings.HasPrefix(link, "socket:[")
-}
 
 // OnDescriptor tells calls that the kernel would carry out on the memfd, which
 // is not what the program means, from those that it may. A socket for NETLINK_RDMA is

@@ -12,18 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	pageSize   = 4096
-	sharedSize = 7 * pageSize
-
-	// Slots bounds the threads that have a call in hand.
-	Slots = 128
-	// MaxWaiting bounds the calls of a session that wait, and maxPollable its pollable
-	// files.
-	MaxWaiting  = 1024
-	maxPollable = 2048
-)
-
 // A Slot is the call that one receiver has in hand.
 type Slot struct {
 	id    atomic.Uint64

@@ -10,13 +10,8 @@ import (
 // option is a level and a name of setsockopt(2).
 type option struct{ level, name int32 }
 
-// The receive and send buffers: net.core.rmem_default, and what SO_RCVBUF may ask for.
-const (
-	defaultBuffer = 212992
-	leastBuffer   = 2304 // SOCK_MIN_RCVBUF
-	mostBuffer    = 1 << 20
-	forcedBuffer  = 4 << 20
-)
+// leastBuffer is the smallest receive or send buffer (include/net/sock.h: SOCK_MIN_RCVBUF).
+const leastBuffer = 2304
 
 // flags are options that a program may set to any number and read again. Those of SOL_NETLINK are
 // on or off. SO_PASSCRED and NETLINK_PKTINFO are not among them: no datagram here has control
@@ -30,7 +25,8 @@ var flags = map[option]bool{
 	{unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK}: true,
 }
 
-// groupsMax is how many groups NETLINK_RDMA has (RDMA_NL_GROUP_NOTIFY is the last one).
+// groupsMax is how many groups NETLINK_RDMA has: RDMA_NL_GROUP_NOTIFY is the last one
+// (include/uapi/rdma/rdma_netlink.h).
 const groupsMax = 5
 
 // timeouts are options with a struct timeval. Old and new ones are the same on machines of 64 bits.
@@ -39,7 +35,7 @@ var timeoutOf = map[int32]int32{
 	unix.SO_SNDTIMEO: unix.SO_SNDTIMEO, unix.SO_SNDTIMEO_NEW: unix.SO_SNDTIMEO,
 }
 
-// OptionSize is the length of the longest value.
+// OptionSize is the length of the longest value, a struct timeval.
 const OptionSize = 16
 
 // value returns an option that is a number; s.mu is held.
@@ -70,7 +66,7 @@ func (s *Socket) SetOption(level, name int32, b []byte, admin func() bool) error
 	if level == unix.SOL_SOCKET && timeoutOf[name] != 0 {
 		return s.setTimeout(option{level, timeoutOf[name]}, b)
 	}
-	if len(b) < 4 {
+	if len(b) < 4 { // an int: socket(7)
 		return unix.EINVAL
 	}
 	v := int32(binary.NativeEndian.Uint32(b))

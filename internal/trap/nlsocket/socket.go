@@ -34,7 +34,7 @@ type Socket struct {
 // when the process already has a socket (af_netlink.c: netlink_autobind).
 var lastPort atomic.Uint32
 
-// firstPort is -4097 as a port.
+// firstPort is -4097 as a port (netlink/af_netlink.c: netlink_autobind).
 const firstPort = ^uint32(4096)
 
 // New makes a socket of a type as in socket(2): SOCK_RAW or SOCK_DGRAM, else ESOCKTNOSUPPORT
@@ -79,7 +79,7 @@ func (s *Socket) Port() uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.port == 0 {
-		s.port = firstPort - lastPort.Add(1)%(1<<30)
+		s.port = firstPort - lastPort.Add(1)%ports
 	}
 	return s.port
 }
@@ -107,9 +107,6 @@ func (s *Socket) Bind(port, groups uint32) error {
 	s.Port()
 	return nil
 }
-
-// overhead is an estimate of what a datagram costs besides its bytes.
-const overhead = 64
 
 func costOf(datagram []byte) int64 { return int64(cap(datagram)) + overhead }
 

@@ -12,10 +12,9 @@ import (
 // A signal wakes a thread that waits for a notification. Since Linux 6.6 the kernel
 // restarts that wait if the signal's handler has SA_RESTART (kernel/seccomp.c:
 // recv_wait_event), and all handlers of the Go runtime have it. So this package takes
-// SA_RESTART from one signal that no one uses and that the runtime ignores.
-const interruptSignal = unix.Signal(63)
+// SA_RESTART from interruptSignal.
 
-const saRestart = 0x10000000
+const saRestart = 0x10000000 // asm/signal.h: SA_RESTART
 
 // sigaction is the kernel's struct, the same on all architectures that there are
 // tables for.

@@ -39,6 +39,7 @@ type Install struct {
 	Mode   uint32 // O_CLOEXEC or 0
 }
 
+// Requests of the listener (linux/seccomp.h).
 const (
 	notifIDValid  = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
 	notifAddFD    = 0x40182103 // SECCOMP_IOCTL_NOTIF_ADDFD

@@ -85,9 +85,6 @@ func (c *Contents) add(key contentKey) (int, error) {
 	return at, nil
 }
 
-// tries is how many memfds one call examines before it says that all are in use.
-const tries = 8
-
 // place returns the index of a free place, or of a memfd that nobody has open. The caller holds mu.
 func (c *Contents) place() (int, bool) {
 	if c.closed {

@@ -73,14 +73,10 @@ const (
 	OldDirent                   // struct linux_dirent, with 8-byte longs
 )
 
-const (
-	direntAlign = 8
-	// DirentChunk bounds what one call writes: a page, whatever buffer there is.
-	DirentChunk = 32 << 10
-)
+const direntAlign = 8 // of struct linux_dirent64
 
-// size returns the length of the entry for a name. It has inode and offset (16 bytes), the
-// length, the type, the name and a zero byte.
+// size returns the length of the entry for a name. A struct linux_dirent64 has inode and offset (16
+// bytes), the length, the type, the name and a zero byte.
 func (f DirentForm) size(name string) int {
 	return (8 + 8 + 2 + 1 + len(name) + 1 + direntAlign - 1) &^ (direntAlign - 1)
 }

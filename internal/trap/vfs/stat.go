@@ -15,9 +15,6 @@ type number interface {
 
 func set[T number](field *T, v uint64) { *field = T(v) }
 
-// blockSize is what stat says is a good size to read.
-const blockSize = 4096
-
 // Stat describes a node as stat(2) does.
 func (m Mounts) Stat(n *tree.Node) unix.Stat_t {
 	var st unix.Stat_t
@@ -81,6 +78,6 @@ func Statfs(n *tree.Node) unix.Statfs_t {
 	if inSysfs(n) {
 		st.Type = unix.SYSFS_MAGIC
 	}
-	st.Bsize, st.Frsize, st.Namelen = blockSize, blockSize, 255
+	st.Bsize, st.Frsize, st.Namelen = blockSize, blockSize, unix.NAME_MAX
 	return st
 }

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/fault"
+)
+
+// TestFired: a run says which of its rules fired.
+func TestFired(t *testing.T) {
+	once, never, often := fault.Status{ID: 1, Rule: "peer silent", Fired: 1}, fault.Status{ID: 2, Rule: "packet drop"}, fault.Status{ID: 3, Rule: "packet mark", Fired: 12}
+	for _, c := range []struct {
+		list []fault.Status
+		want string
+	}{
+		{nil, ""}, {[]fault.Status{never}, ""}, {[]fault.Status{once, never}, "fault rule 1 (peer silent) fired once"},
+		{[]fault.Status{once, never, often}, "fault rule 1 (peer silent) fired once, rule 3 (packet mark) 12 times"},
+	} {
+		if got := fired(c.list); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestEnded: after a run nobody is sent to a list that is gone. Each record names rules instead.
+func TestEnded(t *testing.T) {
+	named := explain.Record{What: "x"}
+	named.Blame([]string{"1 (peer silent)"})
+	if named.Fix != seeRules {
+		t.Fatalf("package explain says %q", named.Fix)
+	}
+	records := []explain.Record{named, {What: "a fault rule says so", Fix: seeRules}, {What: "y", Fix: "use port 1"}}
+	ended(records, []fault.Status{{ID: 1, Rule: "peer silent", Fired: 2}})
+	for i, want := range []string{"x; on purpose, by fault rule 1 (peer silent).", "a fault rule says so; fault rule 1 (peer silent) fired 2 times.", "y; use port 1."} {
+		if got := records[i].String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

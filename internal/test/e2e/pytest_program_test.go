@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/test/must"
+)
+
+// TestPytestProgram: the plugin of dist/python takes the program gorxe that the user names, else
+// the first of PATH, else the one that pip installed with it. The head of the report names it.
+func TestPytestProgram(t *testing.T) {
+	need(t, "/usr/bin/python3")
+	notNative(t, "pytest plugin")
+	plugin := must.Get[string](t)(filepath.Abs("../../../dist/python"))
+	dir := t.TempDir()
+	for _, name := range []string{"option", "variable", "path", "wheel/bin"} {
+		must.OK(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+		says := "#!/bin/sh\n" + `[ "$1" != run ] && echo "gorxe v` + name + `, commit 1" || echo "ran ` + name + "\"\n"
+		must.OK(t, os.WriteFile(filepath.Join(dir, name, "gorxe"), []byte(says), 0o755)) //nolint:gosec // a program
+	}
+	// What pip notes of a wheel that it has installed (PEP 376).
+	info := filepath.Join(dir, "wheel", "gorxe-1.dist-info")
+	must.OK(t, os.Mkdir(info, 0o755))
+	must.OK(t, os.WriteFile(filepath.Join(info, "METADATA"), []byte("Metadata-Version: 2.1\nName: gorxe\nVersion: 1\n"), 0o600))
+	must.OK(t, os.WriteFile(filepath.Join(info, "RECORD"), []byte("bin/gorxe,,\ngorxe-1.dist-info/RECORD,,\n"), 0o600))
+
+	option := []string{"--gorxe=" + filepath.Join(dir, "option", "gorxe")}
+	variable := "GORXE_PROGRAM=" + filepath.Join(dir, "variable", "gorxe")
+	path := "PATH=" + filepath.Join(dir, "path") + ":/usr/bin:/bin"
+	wheel := "PYTHONPATH=" + plugin + ":" + filepath.Join(dir, "wheel")
+	const noPath = "PATH=/nowhere"
+	for _, c := range []struct {
+		name  string
+		env   []string
+		flags []string
+		head  string
+		code  int
+	}{
+		{"option", []string{variable, path, wheel}, option, "gorxe voption: " + dir + "/option/gorxe, from --gorxe or GORXE_PROGRAM", 5},
+		{"variable", []string{variable, path, wheel}, nil, "gorxe vvariable: " + dir + "/variable/gorxe, from --gorxe or GORXE_PROGRAM", 5},
+		{"PATH", []string{path, wheel}, nil, "gorxe vpath: " + dir + "/path/gorxe, from PATH", 5},
+		{"wheel", []string{noPath, wheel}, nil, "gorxe vwheel/bin: " + dir + "/wheel/bin/gorxe, from the Python package", 5},
+		{"none", []string{noPath, "PYTHONPATH=" + plugin}, nil, "gorxe: there is no program gorxe in PATH, and neither --gorxe nor GORXE_PROGRAM names one", 5},
+		{"wrong", []string{path, wheel}, []string{"--gorxe=/nowhere/gorxe"}, "ERROR: --gorxe or GORXE_PROGRAM: /nowhere/gorxe: there is no such program", 4},
+		{"--rdma", []string{path, wheel}, append(option, "--rdma"), "ran option", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := exec.Command("/usr/bin/python3", append([]string{"-m", "pytest", "-p", "gorxe_pytest", "-p", "no:cacheprovider"}, c.flags...)...)
+			cmd.Dir = t.TempDir() // without tests, where pytest ends with 5
+			cmd.Env = slices.Concat([]string{"HOME=" + dir, "TMPDIR=" + cmd.Dir, "PYTHONDONTWRITEBYTECODE=1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"}, c.env)
+			out, _ := cmd.CombinedOutput()
+			if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.head+"\n") {
+				t.Errorf("exit status %d, want %d and %q in\n%s", code, c.code, c.head, out)
+			}
+		})
+	}
+}

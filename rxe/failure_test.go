@@ -1,0 +1,54 @@
+package rxe
+
+import (
+	"testing"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// failures implements Reports.
+type failures []Failure
+
+func (l *failures) Failed(_ *QP, f *Failure) { *l = append(*l, *f) }
+
+// TestOtherMTU: packets of a peer with another path MTU are told from those of a wrong length.
+func TestOtherMTU(t *testing.T) {
+	const mine = 1024
+	for name, c := range map[string]struct {
+		packet pkt
+		reads  bool // a READ of 4096 bytes waits for the packet
+		cause  Cause
+		bytes  uint64
+	}{
+		"longer FIRST":           {req(wire.RCSendFirst, 100, pattern(4096)), false, CauseMTU, 4096},
+		"shorter FIRST":          {req(wire.RCSendFirst, 100, pattern(256)), false, CauseMTU, 256},
+		"longer ONLY":            {req(wire.RCSendOnly, 100, pattern(1500)), false, CauseMTU, 1500},
+		"no path MTU":            {req(wire.RCSendFirst, 100, pattern(1000)), false, CauseLength, 0},
+		"no packet is so long":   {req(wire.RCSendOnly, 100, pattern(5000)), false, CauseLength, 0},
+		"answer, longer":         {req(wire.RCReadResponseOnly, 0, pattern(4096)), true, CauseMTU, 4096},
+		"answer, shorter":        {req(wire.RCReadResponseFirst, 0, pattern(512)), true, CauseMTU, 512},
+		"answer of wrong length": {req(wire.RCReadResponseFirst, 0, pattern(100)), true, CauseBadResponse, 0},
+	} {
+		var seen failures
+		b := newBench(t, QPRC, func(a *QPAttr) { a.PathMTU = mine })
+		b.qp.reports = &seen
+		b.post(1, 0, 8192)
+		if c.reads {
+			b.must(b.qp.Modify(&QPAttr{State: QPRTS, RetryCnt: 7, MaxRdAtomic: 4}, RequiredMask(QPRC, QPRTR, QPRTS)))
+			_, err := b.qp.PostSend([]SendWR{{Op: WRRead, RemoteAddr: remoteVA, SGL: []SGE{{Addr: localVA, Length: 4096, LKey: b.local.LKey()}}}})
+			b.must(err)
+		}
+		b.send(c.packet)
+		if len(seen) != 1 {
+			t.Errorf("%s: %+v", name, seen)
+			continue
+		}
+		want := MTU(0)
+		if c.cause == CauseMTU {
+			want = mine
+		}
+		if f := seen[0]; f.Cause != c.cause || c.cause == CauseMTU && f.Bytes != c.bytes || f.MTU != want {
+			t.Errorf("%s: %+v, want cause %d, %d bytes", name, f, c.cause, c.bytes)
+		}
+	}
+}
