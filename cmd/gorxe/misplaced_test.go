@@ -16,7 +16,7 @@ func TestLate(t *testing.T) {
 		}
 	}
 	// ownFlag knows all flags but those that programs may have.
-	others := map[string]bool{"help": true, "timeout": true, "no-labels": true, "labels": true, "inside": true, "fill-in": true, "role": true}
+	others := map[string]bool{"help": true, "timeout": true, "no-labels": true, "labels": true, "inside": true, "fill-in": true, "role": true, "container": true}
 	for _, command := range newGrammar(nil, streams{}).Model.Children {
 		if command.Name != "run" && command.Name != "pair" {
 			continue
