@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestWheel follows the wheel's README in Debian, without a network: it installs the wheel, and runs
-// the README's test. Then it runs more tests with the fixture.
+// TestWheel follows the wheel's README in Debian, without a network: it installs the wheel, and
+// runs the README's test. Then it runs more tests with the fixture.
 func TestWheel(t *testing.T) {
 	t.Parallel()
 	d := newcomer(t)

@@ -87,7 +87,8 @@ func (r release) path(file string) string {
 	return filepath.Join("/tmp", strings.TrimPrefix(file, scratch))
 }
 
-// version is what a program of the release says after the word and perhaps a colon, up to white space.
+// version is what a program of the release says after the word and perhaps a colon, up to white
+// space.
 func (r release) version(t *testing.T, word string, argv ...string) string {
 	t.Helper()
 	out := start(t, &host{}, nil, r.argv(argv...)...).ok()

@@ -15,7 +15,7 @@ const (
 	// (fs.inotify.max_user_instances), and maxInstances is half of them. Twice: none are left for
 	// the user's other programs. Half: 32 sessions.
 	maxInstances = 64
-	// freeInstances are for whoever comes first: 16 pairs of programs of a lone user. Twice: others
+	// freeInstances are for the first user who asks: enough for 16 pairs of programs. Twice: others
 	// have none. Half: the clients of 16 pairs have trapped doorbells, and a twentieth of the rate.
 	freeInstances = maxInstances / 2
 	// maxOwn is for the programs of one user once those are taken. Twice: two users have all.
