@@ -25,8 +25,8 @@ type kubelet struct {
 	pods pods // for the daemons
 }
 
-// criConfig is what a node has before the installer of dist/kubernetes. Its sandboxes run the test's
-// image, so only their annotation says what they are.
+// criConfig is what a node has before the installer of dist/kubernetes. Its sandboxes run the
+// test's image, so only their annotation says what they are.
 const criConfig = `version = 2
 root = "DIR/data"
 state = "DIR/state"

@@ -106,8 +106,8 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// install runs the script of the DaemonSet on the files of a node, with a gorxe of the test as that of
-// the image. The restarted services are in the file restarted.
+// install runs the script of the DaemonSet on the files of a node, with a gorxe of the test as that
+// of the image. The restarted services are in the file restarted.
 func install(t *testing.T, node, binary string) (string, error) {
 	t.Helper()
 	script := one[*corev1.ConfigMap](t, manifests(t)).Data["install.sh"]
@@ -201,7 +201,8 @@ func TestKubernetesInstaller(t *testing.T) {
 			if out, err := exec.Command(filepath.Join(node, "opt/gorxe/bin/gorxe"), "version").CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			if strings.HasPrefix(c.text, "version = 2") && c.changed == c.config { // Debian's containerd is older than version 3
+			// Debian's containerd is older than version 3
+			if strings.HasPrefix(c.text, "version = 2") && c.changed == c.config {
 				dump, err := exec.Command("containerd", "--config", config, "config", "dump").CombinedOutput()
 				if err != nil || !strings.Contains(string(dump), `BinaryName = "/opt/gorxe/bin/gorxe-runtime"`) {
 					t.Errorf("%v\n%s", err, dump)

@@ -188,8 +188,8 @@ func (p pods) killed(daemon int, env string) {
 	p.kill("third")
 }
 
-// TestPodsKilled: containers of two pods start, and they, their daemons and the pods are killed, in a
-// random order. Nothing is left.
+// TestPodsKilled: containers of two pods start, and they, their daemons and the pods are killed, in
+// a random order. Nothing is left.
 func TestPodsKilled(t *testing.T) {
 	p := newPods(t)
 	before := p.sockets()

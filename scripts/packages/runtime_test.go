@@ -172,8 +172,8 @@ func TestRuntime(t *testing.T) {
 	p.execAsRoot()
 }
 
-// execAsRoot: a process that exec adds as root has the device in a container of an ordinary user. That
-// user cannot put another daemon at the socket.
+// execAsRoot: a process that exec adds as root has the device in a container of an ordinary user.
+// That user cannot put another daemon at the socket.
 func (p *podman) execAsRoot() {
 	p.t.Helper()
 	p.ok(append(append([]string{"run", "--detach", "--name", "user", "--user", "1234", "--network", "none"}, limits...), testImage, "sh", "-c", "echo ready; while :; do sleep 0.1; done")...)

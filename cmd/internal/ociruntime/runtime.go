@@ -94,8 +94,8 @@ func (inv *invocation) change(runtime string) error {
 	return nil // state, kill, delete and others
 }
 
-// isLeftAlone reports whether exec's container stayed as its engine made it: it is a sandbox, or was
-// made without gorxe-runtime.
+// isLeftAlone reports whether exec's container stayed as its engine made it: it is a sandbox, or
+// was made without gorxe-runtime.
 func (inv *invocation) isLeftAlone(runtime string) bool {
 	if inv.id == "" || runtime == "" {
 		return false

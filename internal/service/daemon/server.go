@@ -232,7 +232,8 @@ func (s *Server) limitUsers() {
 		l.User.Files = l.All.Files
 	}
 	owners := tenant.NewOwners(root)
-	if s.cfg.Conns != nil { // the users of a container are no person's, also if it has a range of that person's ids
+	// the users of a container are no person's, also if it has a range of that person's ids
+	if s.cfg.Conns != nil {
 		owners = nil
 	}
 	s.tenants = tenant.New(l, owners)
@@ -345,8 +346,8 @@ func (s *Server) release() error {
 	return errors.Join(errs...)
 }
 
-// accept serves connections until the socket is closed, or, of a daemon without one, until ending is
-// done.
+// accept serves connections until the socket is closed, or, of a daemon without one, until ending
+// is done.
 func (s *Server) accept(ending, ctx context.Context) error {
 	if s.sock == nil {
 		for {

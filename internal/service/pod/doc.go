@@ -4,8 +4,8 @@
 //
 // The container runtime calls Join for each container, when the container's first process exists
 // and executes no program of the image yet. Join makes a socket in the container. The first
-// container of a namespace starts the daemon there (Serve); later ones hand their sockets to it. The
-// daemon runs outside of the containers, and watches their first processes: it ends when none is
-// left. Its devices exist from the moment in which a program of a container connects, because an
+// container of a namespace starts the daemon there (Serve); later ones hand their sockets to it.
+// The daemon runs outside of the containers, and watches their first processes: it ends when none
+// is left. Its devices exist from the moment in which a program of a container connects, because an
 // engine may give the namespace its addresses after the container was made.
 package pod

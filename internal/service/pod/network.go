@@ -32,8 +32,8 @@ func (n Network) socket(dir string) string {
 }
 
 // open opens the control socket for a daemon that is about to start. Only the caller has the lock,
-// which the daemon holds until its devices are gone. It returns proto.ErrDaemonRuns if another daemon
-// has the lock.
+// which the daemon holds until its devices are gone. It returns proto.ErrDaemonRuns if another
+// daemon has the lock.
 func (n Network) open(dir string) (control, lock *os.File, err error) {
 	proto.RemoveDead(dir, sockets)
 	path := n.socket(dir)

@@ -17,8 +17,8 @@ import (
 )
 
 // Containers of a network namespace have one daemon, whatever the order of their starts and deaths.
-// It ends with the last one, and the next container has another. +a starts container a, and -a kills
-// it.
+// It ends with the last one, and the next container has another. +a starts container a, and -a
+// kills it.
 func TestOrders(t *testing.T) {
 	for _, order := range []string{
 		"+a -a", "+a +b -a -b", "+a +b -b -a", "+a +b +c -a -c -b", "+a +b -a +c -b -c", "+a -a +b +c -c -b", "+a +b -b +b -a -b",
@@ -112,8 +112,8 @@ func TestRandom(t *testing.T) {
 	h.empty()
 }
 
-// The first container whose program runs chooses the devices. They start with that program: a device
-// that cannot start is its error, and another try may succeed.
+// The first container whose program runs chooses the devices. They start with that program: a
+// device that cannot start is its error, and another try may succeed.
 func TestDevices(t *testing.T) {
 	h := newHouse(t)
 	file := filepath.Join(t.TempDir(), "address")

@@ -65,7 +65,8 @@ func listener(f *os.File) (*net.UnixListener, error) {
 		ln.Close() //nolint:errcheck // an error follows anyway
 		return nil, fmt.Errorf("%s is no socket of packets", f.Name())
 	}
-	unixLn.SetUnlinkOnClose(false) // its path is one of another mount namespace, or Serve removes it
+	// its path is one of another mount namespace, or Serve removes it
+	unixLn.SetUnlinkOnClose(false)
 	return unixLn, nil
 }
 

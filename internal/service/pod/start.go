@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stage is the first argument of a daemon that startIn starts. No command begins with an underscore.
+// Stage is the first argument of a daemon that startIn starts. No command begins with an
+// underscore.
 const Stage = "_pod"
 
 // Descriptors of a daemon that startIn starts, in the order of startIn's files.

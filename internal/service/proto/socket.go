@@ -105,8 +105,8 @@ func RemoveDead(dir, pattern string) {
 	}
 }
 
-// Orphaned reports whether there is a socket, made by the container runtime: a daemon that makes its
-// socket itself has a lock beside it.
+// Orphaned reports whether there is a socket, made by the container runtime: a daemon that makes
+// its socket itself has a lock beside it.
 func Orphaned(path string) bool {
 	_, err := os.Lstat(path)
 	_, lockErr := os.Lstat(path + LockSuffix)
