@@ -40,6 +40,7 @@ func (e usageError) Unwrap() error { return e.err }
 type cli struct {
 	Run     runCmd     `cmd:"" help:"Run a program with an RDMA device."`
 	Pair    pairCmd    `cmd:"" help:"Run a server and its client, which starts when the server listens."`
+	Lab     labCmd     `cmd:"" help:"Run programs on several hosts of a lab, which a file describes."`
 	Daemon  daemonCmd  `cmd:"" help:"Serve devices to programs of several runs and users."`
 	Fault   faultCmd   `cmd:"" help:"Change the fault rules of a running program."`
 	Status  statusCmd  `cmd:"" help:"Show devices and the programs that use them."`
@@ -49,6 +50,7 @@ type cli struct {
 	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine or container allows, and what to do about the rest."`
 	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Check, show and replay captures of RDMA traffic, of any device."`
+	Rsh     rshCmd     `cmd:"" help:"Run a command on another host of a lab."`
 	Version versionCmd `cmd:"" help:"Print the version, as gorxe --version and gorxe -V."`
 
 	Help       helpCmd            `cmd:"" help:"Show the help of a command, or a topic: devices, doorbells, faults, chaos, CI, containers, verdict and more."`
@@ -153,13 +155,25 @@ func clearer(err error) error {
 		text += longerFlag(node, flag)
 	case strings.HasPrefix(text, `expected "<`):
 		text += takenBy(wrong.Context)
-	case strings.HasPrefix(text, "unexpected argument ") && !strings.Contains(err.Error(), "did you mean"):
-		text += commands(node)
-		if word := strings.TrimPrefix(text, "unexpected argument "); node == nil && isProgram(word) {
-			text += ", did you mean gorxe run " + word + "?"
-		}
+	case strings.HasPrefix(text, "unexpected argument "):
+		text = unexpected(text, node)
 	}
 	return errors.New(text)
+}
+
+// unexpected returns the error of a word that no command takes, with what was meant. The parser
+// guesses a command for nearly every word of three letters.
+func unexpected(text string, node *kong.Node) string {
+	plain, _, guessed := strings.Cut(text, ", did you mean")
+	word := strings.TrimPrefix(plain, "unexpected argument ")
+	program := node == nil && isProgram(word)
+	switch {
+	case guessed && (!program || len(word) > 3):
+		return text
+	case program:
+		return plain + ", did you mean gorxe run " + word + "?"
+	}
+	return plain + commands(node)
 }
 
 // commands lists the commands below one, if it has any.

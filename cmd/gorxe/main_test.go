@@ -62,7 +62,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"pair", "--device", "eth0=lo", "true", "--", "true"}, exitUsage, "", `must begin with "rxe"`},
 		{[]string{"pair", "--hosts", "--device", "rxe0=lo", "true", "--", "true"}, exitUsage, "", "--hosts has one device"},
 		{[]string{"pair", "--help"}, exitOK, "gorxe pair --hosts", ""},
-		{nil, exitUsage, "", `expected one of "run", "pair", "daemon", "fault", "status"`},
+		{nil, exitUsage, "", `expected one of "run", "pair", "lab", "daemon", "fault"`},
 		{[]string{"walk"}, exitUsage, "", "unexpected argument walk"},
 		{[]string{"pcap", "x.pcapng"}, exitUsage, "", "unexpected argument x.pcapng: gorxe pcap has the commands check, show, replay\n"},
 		{[]string{"doctor", "--x"}, exitUsage, "", "gorxe: unknown flag --x\nRun"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorxe/gorxe/cmd/internal/hosts"
 	"github.com/gorxe/gorxe/cmd/internal/pair"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -70,7 +71,7 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 		return usageError{errors.New("--hosts has one device, rxe0, on each host: --device, --devices, --speed and --socket do not go with it")}
 	}
 	if c.Hosts && !c.Inside {
-		code, err := pair.InNamespaces(slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
+		code, err := hosts.Enter("--hosts", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
 		if err == nil && code != 0 {
 			err = errSaid
 		}

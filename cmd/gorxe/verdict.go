@@ -78,8 +78,8 @@ func (f *verdictFlags) failed(err error) error {
 	return err
 }
 
-// write writes the verdict. The exit code is the program's, whether or not that succeeds.
-func (f *verdictFlags) write(r *verdict.Run, outcome *keeper.Outcome, std streams) {
+// noteEnd notes in r how a run ended.
+func noteEnd(r *verdict.Run, outcome *keeper.Outcome) {
 	code, signal := outcome.Status()
 	r.Exit, r.Duration = code, time.Since(r.Started)
 	if signal != 0 {
@@ -89,12 +89,22 @@ func (f *verdictFlags) write(r *verdict.Run, outcome *keeper.Outcome, std stream
 	if err := errors.Join(outcome.ReportErr, outcome.FaultsErr); err != nil {
 		r.Trouble = err.Error()
 	}
+}
+
+// write writes the verdict. The exit code is the program's, whether or not that succeeds.
+func (f *verdictFlags) write(r *verdict.Run, outcome *keeper.Outcome, std streams) {
+	noteEnd(r, outcome)
 	if f.Verdict == "" && !r.Failed() {
 		if err := verdict.Discard(f.dir()); err != nil {
 			complain(std, fmt.Errorf("%s: %w", f.flag(), err))
 		}
 		return
 	}
+	f.writeRun(r, std)
+}
+
+// writeRun writes the verdict of a run that has ended.
+func (f *verdictFlags) writeRun(r *verdict.Run, std streams) {
 	if err := r.Write(context.Background(), f.dir()); err != nil {
 		complain(std, fmt.Errorf("%s: %w", f.flag(), err))
 		return

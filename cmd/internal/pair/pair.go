@@ -7,13 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
-	"syscall"
+	"strings"
 	"time"
+
+	"github.com/gorxe/gorxe/cmd/internal/hosts"
+	"github.com/gorxe/gorxe/cmd/internal/labfile"
+	"github.com/gorxe/gorxe/cmd/internal/program"
 )
 
 // Config says what to start.
@@ -50,66 +55,58 @@ func (o Outcome) Code() int {
 	return o.Server
 }
 
-// failed is the exit code of an end that did not start. It is that of gorxe run.
-const failed = 125
-
-const (
-	lookInterval = 10 * time.Millisecond
-	lookRDMACM   = 5               // lookIntervals
-	stopGrace    = 5 * time.Second // after SIGTERM, before SIGKILL
-)
+const failed = program.Failed
 
 // Run runs both ends, and waits for them.
 func Run(ctx context.Context, c Config) (Outcome, error) {
 	var l launcher = direct{c.Flags, c.Sockets}
 	if c.Hosts {
-		hosts, err := newHosts(c.Flags)
+		two, err := newTwoHosts(c.Flags)
 		if err != nil {
 			return Outcome{failed, failed}, err
 		}
-		defer hosts.close()
-		l = hosts
+		defer two.close()
+		l = two
 	}
-	ready := newLines(c.ReadyWhen)
-	server, err := start(l, "server", c, c.Server, ready)
+	server, err := start(l, "server", c, c.Server)
 	if err != nil {
 		return Outcome{failed, failed}, err
 	}
-	defer server.stop()
-	if err := c.untilReady(ctx, server, l.sockets("server"), ready); err != nil {
-		server.stop()
-		return Outcome{server.code(), failed}, err
+	defer server.Stop()
+	if err := server.UntilReady(ctx); err != nil {
+		server.Stop()
+		return Outcome{server.Code(), failed}, err
 	}
-	ports := listeners(family(server.cmd.Process.Pid), l.sockets("server"))
-	client, err := start(l, "client", c, c.Client, nil)
+	ports := server.Ports()
+	client, err := start(l, "client", c, c.Client)
 	if err != nil {
-		server.stop()
-		return Outcome{server.code(), failed}, err
+		server.Stop()
+		return Outcome{server.Code(), failed}, err
 	}
-	defer client.stop()
+	defer client.Stop()
 	select {
-	case <-client.done:
+	case <-client.Done():
 	case <-ctx.Done():
-		client.stop()
-		server.stop()
-		return Outcome{server.code(), client.code()}, ctx.Err()
+		client.Stop()
+		server.Stop()
+		return Outcome{server.Code(), client.Code()}, ctx.Err()
 	}
-	if c.StopServer || client.code() != 0 {
-		ended := server.ended()
-		server.stop()
+	if c.StopServer || client.Code() != 0 {
+		ended := server.Ended()
+		server.Stop()
 		if !ended && c.StopServer {
-			return Outcome{0, client.code()}, nil // this package has ended it
+			return Outcome{0, client.Code()}, nil // this package has ended it
 		}
 	}
 	select {
-	case <-server.done:
+	case <-server.Done():
 	case <-ctx.Done():
-		server.stop()
+		server.Stop()
 	}
-	if err := cmp.Or(ctx.Err(), c.sameCommand(client.code())); err != nil || client.code() == 0 {
-		return Outcome{server.code(), client.code()}, err
+	if err := cmp.Or(ctx.Err(), c.sameCommand(client.Code())); err != nil || client.Code() == 0 {
+		return Outcome{server.Code(), client.Code()}, err
 	}
-	return Outcome{server.code(), client.code()}, elsewhere(client.unmet, ports)
+	return Outcome{server.Code(), client.Code()}, elsewhere(client.Unreached(), ports)
 }
 
 // sameCommand says why a client may have failed that was started as the server was: it became a
@@ -138,113 +135,97 @@ func (d direct) start(_ string, cmd *exec.Cmd) error { return cmd.Start() }
 func (d direct) flags(string) []string               { return d.runFlags }
 func (d direct) sockets(string) []string             { return d.at }
 
-// end is a program under gorxe run.
-type end struct {
-	name    string
-	ends    func(end string) // before it is stopped; nil: nothing
-	cmd     *exec.Cmd
-	done    chan struct{} // closed when the program has ended
-	waitErr error         // valid then
-	// lines of its output, which are looked for if this process has the output; nil: it has not
-	taken, unmet *lines
+// The addresses of the two hosts: TEST-NET-1 of RFC 5737.
+var (
+	ServerAddress = netip.MustParsePrefix("192.0.2.1/24")
+	ClientAddress = netip.MustParsePrefix("192.0.2.2/24")
+)
+
+// twoHosts are a lab of two hosts with a link between them.
+type twoHosts struct {
+	network  *hosts.Network
+	runFlags []string
+	dir      string // for the sockets of the two daemons
 }
 
-func start(l launcher, name string, c Config, program []string, ready *lines) (*end, error) {
-	self, err := os.Executable()
+func newTwoHosts(flags []string) (*twoHosts, error) {
+	const port = "eth0"
+	lab := &labfile.Lab{
+		Hosts: []labfile.Host{
+			{Name: "server", Ports: []labfile.Port{{Interface: port, Address: ServerAddress}}},
+			{Name: "client", Ports: []labfile.Port{{Interface: port, Address: ClientAddress}}},
+		},
+		Links: []labfile.Link{{Ends: [2]labfile.End{{Node: "server", Interface: port}, {Node: "client", Interface: port}}, MTU: 1500}},
+	}
+	dir, err := os.MkdirTemp("", "gorxe-pair-")
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"run"}, l.flags(name)...)
+	network, err := hosts.New(lab, "")
+	if err != nil {
+		os.RemoveAll(dir) //nolint:errcheck // a directory in /tmp
+		return nil, fmt.Errorf("--hosts: %w", err)
+	}
+	return &twoHosts{network, flags, dir}, nil
+}
+
+// start implements launcher.
+func (h *twoHosts) start(end string, cmd *exec.Cmd) error { return h.network.Start(end, cmd) }
+
+// flags implements launcher. Each host has a daemon of its own.
+func (h *twoHosts) flags(end string) []string {
+	return append([]string{"--socket", h.sockets(end)[0], "--device", "rxe0=eth0"}, h.runFlags...)
+}
+
+// sockets implements launcher.
+func (h *twoHosts) sockets(end string) []string {
+	return []string{filepath.Join(h.dir, end+".sock")}
+}
+
+func (h *twoHosts) close() {
+	h.network.Close()
+	os.RemoveAll(h.dir) //nolint:errcheck // a directory in /tmp
+}
+
+func start(l launcher, name string, c Config, argv []string) (*program.Program, error) {
+	flags := l.flags(name)
 	if c.EndFlags != nil {
-		args = append(args, c.EndFlags(name)...)
+		flags = slices.Concat(flags, c.EndFlags(name))
 	}
-	args = append(args, "--")
-	e := &end{name: name, ends: c.Stopping, cmd: exec.Command(self, append(args, program...)...), done: make(chan struct{})}
+	p := program.Config{Title: "the " + name, Flags: flags, Program: argv, Start: func(cmd *exec.Cmd) error { return l.start(name, cmd) }}
 	if c.Labels {
-		e.taken, e.unmet = newLines(portTaken), newLines(unmet)
+		p.Label = name
 	}
-	out, err := c.output(name, e.cmd, ready, e.taken, e.unmet)
-	if err != nil {
-		return nil, err
+	if c.Stopping != nil {
+		p.Stopping = func() { c.Stopping(name) }
 	}
-	if err := l.start(name, e.cmd); err != nil {
-		out.end()
-		return nil, fmt.Errorf("the %s: %w", name, err)
-	}
-	out.begin()
-	go func() {
-		e.waitErr = e.cmd.Wait()
-		out.end()
-		close(e.done)
-	}()
-	return e, nil
-}
-
-// output sets where the command of one end writes to. Without labels and without a line to look
-// for, it has this process's files, which may be a terminal.
-func (c *Config) output(name string, cmd *exec.Cmd, ready *lines, more ...*lines) (output, error) {
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if !c.Labels && ready == nil {
-		return nil, nil
-	}
-	var out output
-	for _, to := range []*io.Writer{&cmd.Stdout, &cmd.Stderr} {
-		stream, err := newStream(*to)
-		if err != nil {
-			out.end()
-			return nil, err
-		}
-		out = append(out, stream)
-		*to = stream.w
-		if c.Labels {
-			stream.label = &labeler{to: stream.to, label: name + ": "}
-			stream.to = stream.label
-		}
-		for _, l := range append(more, ready) {
-			stream.to = l.beside(stream.to)
+	if name == "server" {
+		p.Ready = program.Ready{
+			Timeout: c.Timeout, When: c.ReadyWhen, CM: c.CM, Sockets: l.sockets(name),
+			Otherwise: "the client was not started", Hint: c.busyPort,
 		}
 	}
-	return out, nil
+	return program.Start(p)
 }
 
-func (e *end) ended() bool {
-	select {
-	case <-e.done:
-		return true
-	default:
-		return false
+// busyPort says what to do if another program has the server's port, as the server has written.
+// Most servers listen at every address.
+func (c *Config) busyPort(taken bool) string {
+	switch {
+	case !taken || c.Hosts:
+		return ""
+	case c.Alone:
+		return ". Its TCP port is taken: --hosts gives this pair ports of its own, and --private does not"
 	}
+	return ". Its TCP port is taken: --hosts gives this pair ports of its own"
 }
 
-// stop ends the program if it runs. gorxe run passes the signal on.
-func (e *end) stop() {
-	if e.ended() {
-		return
+// elsewhere says where the server listened, if the client has written that nobody listens where it
+// has tried.
+func elsewhere(unreached bool, ports []string) error {
+	ports = slices.DeleteFunc(ports, func(p string) bool { return p == "" })
+	if !unreached || len(ports) == 0 {
+		return nil
 	}
-	if e.ends != nil {
-		e.ends(e.name)
-	}
-	e.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended meanwhile
-	select {
-	case <-e.done:
-		return
-	case <-time.After(stopGrace):
-	}
-	e.cmd.Process.Kill() //nolint:errcheck // it may have ended
-	<-e.done
-}
-
-// code returns the exit code of a program that has ended, as a shell shows it.
-func (e *end) code() int {
-	if e.waitErr == nil {
-		return 0
-	}
-	var exit *exec.ExitError
-	if !errors.As(e.waitErr, &exit) {
-		return failed
-	}
-	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal())
-	}
-	return exit.ExitCode()
+	return fmt.Errorf("the client did not reach the server, which listened on TCP port %s", strings.Join(ports, ", "))
 }

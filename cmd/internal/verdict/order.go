@@ -173,6 +173,9 @@ func (r *Run) ending() string {
 
 // subject names what has ended. The exit status of a pair is that of one end.
 func (r *Run) subject() string {
+	if len(r.Hosts) > 0 {
+		return r.ofLab()
+	}
 	if r.Role != "" {
 		return "the " + plain(r.Role)
 	}

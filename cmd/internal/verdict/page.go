@@ -24,6 +24,7 @@ func (r *Run) page(w io.Writer, c *report.Capture) error {
 	if r.Chaos != 0 {
 		p.line("\nChaos was on: `--chaos %d` repeats it. A correct program passes with every seed.", r.Chaos)
 	}
+	r.hostsSection(p)
 	p.line("\n## Which side was at fault\n")
 	for _, s := range r.blame(c) {
 		p.line("- %s", s)

@@ -40,6 +40,7 @@ type Run struct {
 	Chaos    uint64        `json:"chaos,omitempty"` // its seed
 	Started  time.Time     `json:"started"`
 	Duration time.Duration `json:"duration_ns"`
+	Hosts    []Host        `json:"hosts,omitempty"` // of a lab
 
 	// Report is nil if the daemon is gone. Trouble says why.
 	Report  *proto.Report  `json:"-"`

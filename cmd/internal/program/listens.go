@@ -1,4 +1,4 @@
-package pair
+package program
 
 import (
 	"os"
@@ -34,8 +34,8 @@ func listeners(pids []int, except []string) (ports []string) {
 	return ports
 }
 
-// family returns the process and all below it.
-func family(root int) []int {
+// Family returns the process and all below it.
+func Family(root int) []int {
 	children := make(map[int][]int)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is correct
 	for _, name := range stats {

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gorxe/gorxe/cmd/internal/labfile"
+)
+
+// TestLabHelp: the file that the help shows can be read.
+func TestLabHelp(t *testing.T) {
+	help := labCmd{}.Help()
+	_, after, _ := strings.Cut(help, "\n\n  topology:")
+	text, _, _ := strings.Cut("  topology:"+after, "\n\n")
+	l, err := labfile.Parse([]byte(text))
+	if err != nil || len(l.Hosts) != 3 {
+		t.Errorf("%v in\n%s", err, text)
+	}
+}
+
+// TestLabRefused: a wrong file or command line is told before anything is started.
+func TestLabRefused(t *testing.T) {
+	const links = "\n  links: [{endpoints: ['h[1-2]:eth1', leaf]}]\n"
+	for _, c := range []struct {
+		file string
+		args []string
+		says string
+	}{
+		{"topology:\n  nodes: {'h[1-10000]': {}}" + links, []string{"--", "true"}, "lab.yml:2:11: h[1-10000]: the range has 10000 names: a lab has 250 hosts and 4096 links at most"},
+		{"topology:\n  nodes: {h1: {wait-for: [h2]}, h2: {wait-for: [h1]}, leaf: {kind: bridge}}" + links, []string{"--", "true"}, "each waits for the next, and no one begins"},
+		{"topology:\n  nodes: {'h[1-2]': {}}" + links, []string{"--", "true"}, `the link ends at "leaf", and no node has this name`},
+		{"topology:\n  nodes: {'h[1-2]': {}, leaf: {kind: bridge}}" + links, nil, "no host has a program"},
+		{"topology:\n  nodes: {'h[1-2]': {}, leaf: {kind: bridge}}" + links, []string{"--on", "h3", "--", "true"}, "--on h3: the lab has no such host"},
+		{"topology:\n  nodes: {'h[1-2]': {cmd: 'true'}, leaf: {kind: bridge}}" + links, []string{"--on", "h1"}, "--on chooses where a program runs: give one after --"},
+		{"topology:\n  nodes: {'h[1-2]': {cmd: 'true'}, leaf: {kind: bridge}}" + links, []string{"--timeout", "0"}, "--timeout must be positive"},
+	} {
+		path := filepath.Join(t.TempDir(), "lab.yml")
+		if err := os.WriteFile(path, []byte(c.file), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := gorxe(t, append([]string{"lab", path}, c.args...)...)
+		if code != exitUsage || !strings.Contains(stderr, c.says) {
+			t.Errorf("%v: exit code %d, %q, want %q", c.args, code, stderr, c.says)
+		}
+	}
+	if code, _, stderr := gorxe(t, "lab", "/no/such/file"); code != exitUsage || !strings.Contains(stderr, "/no/such/file") {
+		t.Errorf("no file: exit code %d, %q", code, stderr)
+	}
+}

@@ -1,0 +1,90 @@
+package lab
+
+import (
+	"net"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/test/must"
+)
+
+// TestReceive: a command is one message with a line and three files. All else is refused, and no
+// file stays open.
+func TestReceive(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l := must.Get[*net.UnixListener](t)(net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"}))
+	defer l.Close()
+	for _, c := range []struct {
+		text string
+		fds  []int
+		well bool
+	}{
+		{`{"Host":"h1","Line":"true"}`, []int{0, 1, 2}, true},
+		{`{"Host":"h1","Line":"true"}`, []int{0, 1}, false},
+		{`{"Host":"h1","Line":"true"}`, []int{0, 1, 2, 2}, false},
+		{`{"Host":"h1"`, []int{0, 1, 2}, false},
+		{`[]`, []int{0, 1, 2}, false},
+		{string(slices.Repeat([]byte(" "), maxAsk+1)), []int{0, 1, 2}, false},
+		{"", nil, false},
+	} {
+		from := must.Get[*net.UnixConn](t)(net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"}))
+		to := must.Get[*net.UnixConn](t)(l.AcceptUnix())
+		if c.text != "" {
+			if _, _, err := from.WriteMsgUnix([]byte(c.text), unix.UnixRights(c.fds...), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		from.Close()
+		line, files, err := receive(to)
+		if (err == nil) != c.well || c.well && (line != asked{"h1", "true"} || len(files) != 3) {
+			t.Errorf("%.40q with %v: %v, %d files, %v", c.text, c.fds, line, len(files), err)
+		}
+		for _, f := range files {
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		to.Close()
+	}
+}
+
+// TestRsh: outside of a lab, and after its end, the error says so.
+func TestRsh(t *testing.T) {
+	t.Setenv(EnvSocket, "")
+	if code, err := Rsh("h1", "true"); code != 125 || err == nil {
+		t.Error(code, err)
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	t.Setenv(EnvSocket, path)
+	if code, err := Rsh("h1", "true"); code != 125 || err == nil {
+		t.Error(code, err)
+	}
+	l := must.Get[*net.UnixListener](t)(net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"}))
+	defer l.Close()
+	for answer, want := range map[string]int{"": 125, "7": 7, "125 h1: there is none": 125, "x": 125} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			conn, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_, files, _ := receive(conn)
+			for _, f := range files {
+				f.Close()
+			}
+			if answer != "" {
+				conn.Write([]byte(answer)) //nolint:errcheck // Rsh finds out
+			}
+		}()
+		code, err := Rsh("h1", "true")
+		<-done
+		if code != want || (err == nil) != (answer == "7") {
+			t.Errorf("%q: %d, %v", answer, code, err)
+		}
+	}
+}
