@@ -131,7 +131,9 @@ func (c *pairCmd) split() (at int, err error) {
 // have a socket of their own.
 func (c *pairCmd) place() (flags, programs []string, err error) {
 	if c.Hosts {
-		return c.runFlags(), keeper.FillIn(c.Programs, pair.ServerAddress.Addr().String()), nil
+		both := c.deviceFlags
+		both.PCAP = "" // endFlags has it for the server
+		return both.runFlags(), keeper.FillIn(c.Programs, pair.ServerAddress.Addr().String()), nil
 	}
 	if err := c.alone(&c.deviceFlags); err != nil {
 		return nil, nil, err
@@ -210,9 +212,13 @@ func listeners(sockets []string) (pids []int) {
 	return pids
 }
 
-// endFlags are the flags for the gorxe run of one end: its role, and where its verdict goes.
+// endFlags are the flags for the gorxe run of one end: its role, and where its verdict goes. On
+// hosts of their own each end has a daemon, and only the server's writes the capture.
 func (c *pairCmd) endFlags(end string) []string {
 	flags := []string{"--role=" + end}
+	if c.Hosts && c.PCAP != "" && end == "server" {
+		flags = append(flags, "--pcap="+c.PCAP)
+	}
 	if c.dir() != "" {
 		flags = append(flags, c.flag()+"="+filepath.Join(c.dir(), end))
 	}
