@@ -85,17 +85,23 @@ func (c labCmd) Run(ctx context.Context, std streams) error {
 			return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 		}
 		defer lab.ClearUp() // if the process inside was killed
-		code, err := hosts.Enter("a lab", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
+		code, err := hosts.Enter(ctx, "a lab", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
 		if err == nil && code != 0 {
 			err = errSaid
 		}
 		return exitCode(code, err)
 	}
+	holdSignals()
 	if err := c.prepare(); err != nil {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 	}
 	return c.run(ctx, l, std)
 }
+
+// holdSignals keeps this process, inside the namespaces, alive until its programs have ended. A
+// terminal sends a signal to all processes, and the process outside sends one as well. The first one
+// ends the context of the command.
+func holdSignals() { signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT) }
 
 // read reads the file.
 func (c *labCmd) read() (*labfile.Lab, error) {
@@ -117,10 +123,6 @@ func (c *labCmd) read() (*labfile.Lab, error) {
 
 // run runs the lab in the namespaces of this process.
 func (c *labCmd) run(ctx context.Context, l *labfile.Lab, std streams) (err error) {
-	// The end of the process outside may send more than one signal. None may end this one before
-	// the programs have ended.
-	held := make(chan os.Signal, 1)
-	signal.Notify(held, unix.SIGTERM, unix.SIGINT)
 	started := time.Now()
 	config := lab.Config{Lab: l, Timeout: c.Timeout, Labels: c.Labels, CM: listeners, CaptureMax: c.captureMax()}
 	if c.LogLevel != "" {

@@ -71,11 +71,14 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 		return usageError{errors.New("--hosts has one device, rxe0, on each host: --device, --devices, --speed and --socket do not go with it")}
 	}
 	if c.Hosts && !c.Inside {
-		code, err := hosts.Enter("--hosts", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
+		code, err := hosts.Enter(ctx, "--hosts", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
 		if err == nil && code != 0 {
 			err = errSaid
 		}
 		return exitCode(code, err)
+	}
+	if c.Inside {
+		holdSignals()
 	}
 	if _, err := c.capture(c.PCAP); err != nil {
 		return err
