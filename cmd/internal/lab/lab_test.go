@@ -81,6 +81,18 @@ func TestCode(t *testing.T) {
 	}
 }
 
+// TestUnreadyCode: a program that the lab ended because it was late does not count with the signal.
+func TestUnreadyCode(t *testing.T) {
+	for _, c := range []struct {
+		ended      bool
+		code, want int
+	}{{false, 143, 125}, {false, 0, 125}, {true, 0, 125}, {true, 3, 125}, {true, 139, 139}} {
+		if got := unreadyCode(c.ended, c.code); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
 // TestLinkRules: the model of a link is a rule for each direction, at one end.
 func TestLinkRules(t *testing.T) {
 	l := parsed(t, file)
