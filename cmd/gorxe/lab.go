@@ -125,8 +125,13 @@ func (c *labCmd) read() (*labfile.Lab, error) {
 func (c *labCmd) run(ctx context.Context, l *labfile.Lab, std streams) (err error) {
 	started := time.Now()
 	config := lab.Config{Lab: l, Timeout: c.Timeout, Labels: c.Labels, CM: listeners, CaptureMax: c.captureMax()}
+	why := whyVerdict
+	if c.dir() != "" {
+		why = whyNone
+	}
+	config.Flags = []string{"--why=" + why}
 	if c.LogLevel != "" {
-		config.Flags = []string{"--log-level", c.LogLevel}
+		config.Flags = append(config.Flags, "--log-level", c.LogLevel)
 	}
 	if c.PCAP != "" || c.dir() != "" {
 		near := filepath.Dir(c.PCAP)

@@ -136,7 +136,7 @@ func (c *pairCmd) place() (flags, programs []string, err error) {
 	if c.Hosts {
 		both := c.deviceFlags
 		both.PCAP = "" // endFlags has it for the server
-		return both.runFlags(), keeper.FillIn(c.Programs, pair.ServerAddress.Addr().String()), nil
+		return append(both.runFlags(), "--why="+whyVerdict), keeper.FillIn(c.Programs, pair.ServerAddress.Addr().String()), nil
 	}
 	if err := c.alone(&c.deviceFlags); err != nil {
 		return nil, nil, err

@@ -22,3 +22,17 @@ func TestPairCapture(t *testing.T) {
 		}
 	}
 }
+
+// TestPairWhy: --explain does not go with hosts of their own, so the ends do not advise it.
+func TestPairWhy(t *testing.T) {
+	for _, hosts := range []bool{true, false} {
+		c := pairCmd{Hosts: hosts, Programs: []string{"a", "--", "b"}}
+		flags, _, err := c.place()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(flags, "--why=--verdict DIR") != hosts {
+			t.Errorf("hosts %v: %q", hosts, flags)
+		}
+	}
+}
