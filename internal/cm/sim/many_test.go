@@ -115,7 +115,7 @@ func (n *node) request(now rxe.Time, c *cm.Conn, _ *cm.Request) cm.Verdict {
 	return taken
 }
 
-// take makes the connection one of the node's.
+// take adds a connection to those of the node.
 func (n *node) take(c *cm.Conn) {
 	n.ends = append(n.ends, c)
 	c.SetHandler(func(now rxe.Time, ev *cm.Event) { n.handle(now, c, ev.Kind) })
