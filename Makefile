@@ -24,7 +24,7 @@ PACKETS    ?= 1000000
 PREFIX     ?= $(if $(shell test -w /usr/local && echo yes),/usr/local,$(HOME)/.local)
 
 .DEFAULT_GOAL := help
-.PHONY: help have-go install uninstall build packages debians test-packages test-containers demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile kills soak-programs bench pcap-speed lint prose oracles fmt clean setup
+.PHONY: help have-go install uninstall build packages debians test-packages test-containers demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile kills soak-programs bench scale pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -149,6 +149,11 @@ soak-programs: setup ## Start and kill programs of two daemons for SOAK, 20 at a
 bench: setup ## Measure stock programs and Go benchmarks, beside plain UDP
 	$(GO) run ./scripts/bench -rows '$(ROWS)'
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h ./...
+
+scale: setup ## Measure 1, 10 and 100 idle pods, and 1,000 nodes that connect to each other
+	$(GO) run ./scripts/scale
+	$(GO) run ./scripts/scale ibv_rc_pingpong -d rxe0 -g 1
+	GORXE_NODES=1000 $(GO) test -v -count=1 -timeout 1h -run TestMesh ./internal/cm/sim
 
 cores: setup ## Measure 1 to 16 pairs of programs at once; bin/cores then runs on any x86-64 Linux
 	@./scripts/cores.sh bin/cores
