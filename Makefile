@@ -49,7 +49,7 @@ packages: have-go ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/pa
 	@cd scripts/packages && $(GO) run .
 
 # Those that take longest, or need Docker.
-CONTAINER_TESTS := TestRuntimeLeavesNothing|TestSharedDaemon|TestDocker|TestARM64
+CONTAINER_TESTS := TestRuntimeLeavesNothing|TestPodsKilled|TestCRI|TestSharedDaemon|TestDocker|TestARM64
 
 debians: ## Make the Debians and the package repository of make test-packages, once
 	@./scripts/setup.sh packages
@@ -60,7 +60,7 @@ test-packages: debians ## Test what make packages makes, the README, the image a
 	cd scripts/packages && $(GO) vet .
 	cd scripts/packages && ../../bin/gotest -timeout 20m -count=1 -parallel 4 -skip '$(CONTAINER_TESTS)' .
 
-test-containers: ## Test the runtime with Docker and a shared daemon, 100 kills, and the binary for arm64
+test-containers: ## Test the runtime with Docker, containerd, a shared daemon and pods, 100 kills, and the binary for arm64
 	@./scripts/setup.sh containers
 	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 30m -count=1 -run '$(CONTAINER_TESTS)' .
 

@@ -88,6 +88,7 @@ if [ "$what" = packages ] || [ "$what" = containers ]; then
 	need crun crun command -v crun
 fi
 if [ "$what" = containers ]; then
+	need containernetworking-plugins containernetworking-plugins sh -c 'test -x /usr/lib/cni/bridge || test -x /usr/libexec/cni/bridge'
 	need docker.io moby-engine sh -c 'command -v docker && command -v dockerd'
 	need qemu-user-static qemu-user-static command -v qemu-aarch64-static
 fi

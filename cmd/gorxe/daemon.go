@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -49,9 +47,7 @@ const clearTimeout = 2 * time.Second
 
 // Run serves until a signal.
 func (c daemonCmd) Run(ctx context.Context, std streams) error {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + daemon.SpareProcessors())
-	}
+	raiseProcessors()
 	if err := enoughSpace(); err != nil && !c.Private { // gorxe run has looked
 		return err
 	}

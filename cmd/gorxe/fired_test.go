@@ -5,6 +5,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/service/keeper"
 )
 
 // TestFired: a run says which of its rules fired.
@@ -36,5 +37,16 @@ func TestEnded(t *testing.T) {
 		if got := records[i].String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestQuiet: a run that succeeds prints nothing of its own, and a pair says which rules fired.
+func TestQuiet(t *testing.T) {
+	ended := &keeper.Outcome{Faults: []fault.Status{{ID: 1, Rule: "peer silent", Fired: 1}}}
+	if got := (&runCmd{}).hints(ended, nil); len(got) != 0 {
+		t.Errorf("a run that succeeds says %q", got)
+	}
+	if got := (&runCmd{shown: []string{"gorxe", "pair"}}).hints(ended, nil); len(got) != 1 {
+		t.Errorf("a pair that succeeds says %q, and not which rule fired", got)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gorxe/gorxe/cmd/internal/completion"
 	"github.com/gorxe/gorxe/cmd/internal/ociruntime"
 	"github.com/gorxe/gorxe/internal/service/keeper"
+	"github.com/gorxe/gorxe/internal/service/pod"
 )
 
 // The exit codes of every subcommand.
@@ -64,11 +65,16 @@ type streams struct {
 
 func main() {
 	if filepath.Base(os.Args[0]) == ociruntime.Name {
-		err := ociruntime.Main(os.Args[1:])
-		complain(streams{out: os.Stdout, err: os.Stderr}, err)
-		os.Exit(exitFailed)
+		if err := ociruntime.Main(os.Args[1:]); err != nil {
+			complain(streams{out: os.Stdout, err: os.Stderr}, err)
+			os.Exit(exitFailed)
+		}
+		os.Exit(exitOK) // of a hook
 	}
 	keeper.Stage(os.Args)
+	if len(os.Args) > 1 && os.Args[1] == pod.Stage {
+		os.Exit(servePod(os.Args[2:], streams{out: os.Stdout, err: os.Stderr}))
+	}
 	os.Exit(run(untilSignal, os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
 }
 

@@ -64,6 +64,7 @@ type runCmd struct {
 	Label        string `placeholder:"NAME" help:"A name for the program, which gorxe status shows. Fault rules may name it (label=NAME), and gorxe fault --label chooses it."`
 	verdictFlags `embed:""`
 	ExplainTo    string `name:"explain-to" env:"GORXE_EXPLAIN_TO" placeholder:"FILE" predictor:"file" help:"At the end, append that to this file, if there is something to say. $$GORXE_EXPLAIN_TO has the file if the flag is missing, for each run that a script or a test starts."`
+	Container    bool   `hidden:"" help:"The container runtime has made the socket."`
 	labFlags     `embed:""`
 	FillIn       bool     `name:"fill-in" hidden:"" help:"Put the address for the word {address} of the program's arguments."`
 	Role         string   `name:"role" hidden:"" help:"What the program is in the gorxe run around this one."`
@@ -200,7 +201,7 @@ func (c runCmd) Run(std streams) error {
 		ran.Command = c.shown
 	}
 	outcome, err := keeper.Run(keeper.Config{
-		Program: program, Socket: c.Socket, Private: c.Private, FillIn: c.FillIn, Role: c.Role, Shown: c.shown,
+		Program: program, Socket: c.Socket, Private: c.Private, Container: c.Container, FillIn: c.FillIn, Role: c.Role, Shown: c.shown,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
 		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "", CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
 	})
@@ -252,7 +253,10 @@ func (c *runCmd) hints(outcome *keeper.Outcome, program []string) (hints []strin
 		add(absent(program, outcome.Devices))
 		unexplained = c.unexplained(outcome.Errors, outcome.Faults)
 	}
-	if unexplained == "" && len(fault.Missed(outcome.Faults)) == 0 { // or else a table comes
+	// A run that succeeds prints nothing of its own: scripts compare what its program says. A pair
+	// has labels, and says which rules fired. Rules that did not have a table.
+	quiet := outcome.Failed() == "" && c.shown == nil
+	if unexplained == "" && !quiet && len(fault.Missed(outcome.Faults)) == 0 {
 		unexplained = fired(outcome.Faults)
 	}
 	add(unexplained)

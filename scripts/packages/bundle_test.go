@@ -113,6 +113,9 @@ func TestBundles(t *testing.T) {
 	nothingLeft(t, root)
 }
 
+// outside finds that a container's daemon runs outside of it: one inside has a lock.
+const outside = "test -S /.gorxe/run/socket -a ! -e /.gorxe/run/socket.lock"
+
 // bundles returns changes of a bundle. Each returns what the container says and its exit code.
 func bundles() map[string]func(*bundle) (string, int) {
 	return map[string]func(*bundle) (string, int){
@@ -130,7 +133,7 @@ func bundles() map[string]func(*bundle) (string, int) {
 			ids := []any{map[string]any{"containerID": 0, "hostID": 100000, "size": 65536}}
 			linux["uidMappings"], linux["gidMappings"] = ids, ids
 			linux["namespaces"] = append(linux["namespaces"].([]any), map[string]any{"type": "user"})
-			b.program("sh", "-c", "ibv_devices; exit 5")
+			b.program("sh", "-c", "ibv_devices; "+outside+" && exit 5")
 			return "rxe0", 5
 		},
 		"no args": func(b *bundle) (string, int) {

@@ -119,6 +119,9 @@ func TestDocker(t *testing.T) {
 	if text, code := d.docker("exec", "long", "sh", "-c", "ibv_devices; exit 9"); code != 9 || !strings.Contains(text, "rxe0") {
 		t.Errorf("exec: exit code %d\n%s", code, text)
 	}
+	if text, code := d.docker("run", "--rm", "--runtime=gorxe", "--network", "container:long", "debian-rdma", "sh", "-c", "ibv_devices; exit 7"); code != 7 || !strings.Contains(text, "rxe0") {
+		t.Errorf("a container of the same network: exit code %d\n%s", code, text)
+	}
 	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		if text, _ := d.docker("logs", "long"); strings.Contains(text, "ready") {
 			break // the shell has its trap

@@ -7,8 +7,10 @@ require (
 	github.com/goreleaser/goreleaser/v2 v2.15.4
 	github.com/goreleaser/nfpm/v2 v2.46.3
 	go.yaml.in/yaml/v3 v3.0.4
+	google.golang.org/grpc v1.80.0
 	k8s.io/api v0.34.1
 	k8s.io/apimachinery v0.34.1
+	k8s.io/cri-api v0.34.1
 )
 
 require (
@@ -81,6 +83,8 @@ require (
 	golang.org/x/sync v0.20.0 // indirect
 	golang.org/x/sys v0.43.0 // indirect
 	golang.org/x/text v0.36.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260401024825-9d38bb4040a9 // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/warnings.v0 v0.1.2 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect

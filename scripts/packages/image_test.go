@@ -70,7 +70,7 @@ func TestImage(t *testing.T) {
 		"RDMA CM":      {confined + "gorxe run bash -c 'rping -s -a 127.0.0.1 -C 3 & until rping -c -a 127.0.0.1 -C 3 -v; do sleep 0.1; done; wait $!'", "rdma-ping-0", 0},
 		"rdma tools":   {confined + "gorxe run rdma link", "rxe0/1 state ACTIVE", 0},
 		"confinement":  {confined + "gorxe run sh -c 'grep -E \"CapEff|Seccomp:\" /proc/self/status; exit 7'", "CapEff:\t0000000000000000\nSeccomp:\t2", 7},
-		"the runtime": {"export RUNTIME=$PWD/gorxe-runtime; " + confined + "--entrypoint sh gorxe -c 'ibv_devices; exit 4'",
+		"the runtime": {"export RUNTIME=$PWD/gorxe-runtime; " + confined + "--entrypoint sh gorxe -c 'ibv_devices; " + outside + " && exit 4'",
 			"rxe0", 4},
 	} {
 		if text, code := user(c.script); code != c.code || !strings.Contains(text, c.says) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,6 +93,12 @@ func TestKubernetes(t *testing.T) {
 	if volume := set.Spec.Template.Spec.Volumes[0]; volume.ConfigMap.Name != script.Name || set.Namespace != script.Namespace {
 		t.Errorf("the set mounts %v", volume)
 	}
+	if installed := set.Spec.Template.Spec.NodeSelector; !maps.Equal(class.Scheduling.NodeSelector, installed) {
+		t.Errorf("pods run on nodes with %v, and gorxe is on those with %v", class.Scheduling.NodeSelector, installed)
+	}
+	if level := one[*corev1.Namespace](t, all).Labels["pod-security.kubernetes.io/enforce"]; level != "privileged" {
+		t.Errorf("a cluster that enforces pod security refuses the installer: %q", level)
+	}
 	for name, value := range set.Spec.Selector.MatchLabels {
 		if set.Spec.Template.Labels[name] != value {
 			t.Errorf("no pod has label %s", name)
@@ -99,7 +106,55 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// TestKubernetesInstaller runs the script of the DaemonSet twice on the files of a node. Debian's
+// install runs the script of the DaemonSet on the files of a node, with a gorxe of the test as that
+// of the image. The restarted services are in the file restarted.
+func install(t *testing.T, node, binary string) (string, error) {
+	t.Helper()
+	script := one[*corev1.ConfigMap](t, manifests(t)).Data["install.sh"]
+	restart := filepath.Join(t.TempDir(), "restart")
+	if err := os.WriteFile(restart, []byte(`echo "$@" >"$HOST/restarted"`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", "--mount", "sh", "-ec", `mount --bind /usr/bin /usr/bin; mount -t overlay overlay -o "lowerdir=$0:/usr/bin" /usr/bin; eval "$1"`, filepath.Dir(binary), script)
+	cmd.Env = append(os.Environ(), "HOST="+node, "RESTART=sh "+restart)
+	said, err := cmd.CombinedOutput()
+	return string(said), err
+}
+
+// nodes are the files of nodes, and what the script makes of them.
+var nodes = map[string]struct {
+	config, text string // what containerd reads
+	changed      string // the file with the runtime
+	has, hasNot  []string
+	restarted    string
+}{
+	"Debian's containerd": {
+		"etc/containerd/config.toml", "version = 2\n", "etc/containerd/config.toml",
+		[]string{`[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.gorxe]`, `[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]`},
+		[]string{"SystemdCgroup"}, "containerd",
+	},
+	"kubeadm's, with systemd": {
+		"etc/containerd/config.toml", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n  runtime_type = \"io.containerd.runc.v2\"\n" +
+			"  [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n    SystemdCgroup = true\n", "etc/containerd/config.toml",
+		[]string{`[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.gorxe]`, "BinaryName = \"/opt/gorxe/bin/gorxe-runtime\"\n    SystemdCgroup = true\n"}, nil, "containerd",
+	},
+	"containerd 2": {
+		"etc/containerd/config.toml", "version = 3\n", "etc/containerd/config.toml",
+		[]string{`[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.gorxe]`}, []string{"grpc.v1"}, "containerd",
+	},
+	"k3s": {
+		"var/lib/rancher/k3s/agent/etc/containerd/config.toml", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.\"runc\"]\n",
+		"var/lib/rancher/k3s/agent/etc/containerd/config.toml.tmpl",
+		[]string{"{{ template \"base\" . }}\n", `[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.gorxe]`}, []string{"runtimes.runc]"}, "k3s k3s-agent",
+	},
+	"RKE2 with containerd 2": {
+		"var/lib/rancher/rke2/agent/etc/containerd/config.toml", "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'runc']\n",
+		"var/lib/rancher/rke2/agent/etc/containerd/config-v3.toml.tmpl",
+		[]string{"{{ template \"base\" . }}\n", `[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.gorxe]`}, []string{"runtimes.runc]"}, "rke2-server rke2-agent",
+	},
+}
+
+// TestKubernetesInstaller runs the script of the DaemonSet twice on the files of nodes. Debian's
 // containerd reads what it made.
 func TestKubernetesInstaller(t *testing.T) {
 	t.Parallel()
@@ -107,56 +162,52 @@ func TestKubernetesInstaller(t *testing.T) {
 		t.Skip("needs root, to put gorxe into /usr/bin of a mount namespace")
 	}
 	binary := buildRuntime(t)
-	script := one[*corev1.ConfigMap](t, manifests(t)).Data["install.sh"]
-	class := one[*nodev1.RuntimeClass](t, manifests(t))
-	for text, plugin := range map[string]string{
-		"version = 2\n": `[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.` + class.Handler + "]",
-		"version = 3\n": `[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.` + class.Handler + "]",
-	} {
-		node := t.TempDir()
-		config := filepath.Join(node, "etc/containerd/config.toml")
-		install := func() (string, error) {
-			cmd := exec.Command("unshare", "--mount", "sh", "-ec", `mount --bind /usr/bin /usr/bin; mount -t overlay overlay -o "lowerdir=$0:/usr/bin" /usr/bin; eval "$1"`, filepath.Dir(binary), script)
-			cmd.Env = append(os.Environ(), "HOST="+node, "RESTART=touch "+filepath.Join(node, "restarted"))
-			said, err := cmd.CombinedOutput()
-			return string(said), err
-		}
-		if err := os.Rename(binary, filepath.Join(filepath.Dir(binary), "gorxe")); err != nil && !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
-		}
-		if said, err := install(); err == nil || !strings.Contains(said, "does not exist") {
-			t.Errorf("a node without containerd: %v\n%s", err, said)
-		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(config), 0o755), os.WriteFile(config, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-		if said, err := install(); err != nil {
-			t.Fatalf("%v\n%s", err, said)
-		}
-		once, err := os.ReadFile(config)
-		if err != nil || !strings.HasPrefix(string(once), text) || !strings.Contains(string(once), plugin) {
-			t.Errorf("%v\n%s", err, once)
-		}
-		if err := os.Remove(filepath.Join(node, "restarted")); err != nil {
-			t.Errorf("containerd did not restart: %v", err)
-		}
-		if said, err := install(); err != nil {
-			t.Fatalf("%v\n%s", err, said)
-		}
-		if twice, err := os.ReadFile(config); err != nil || !slices.Equal(once, twice) {
-			t.Errorf("a second run changes the file (%v):\n%s", err, twice)
-		}
-		if _, err := os.Stat(filepath.Join(node, "restarted")); err == nil {
-			t.Error("a second run restarts containerd")
-		}
-		if out, err := exec.Command(filepath.Join(node, "opt/gorxe/bin/gorxe"), "version").CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
-		if strings.Contains(text, "2") { // Debian's containerd is older than version 3
-			dump, err := exec.Command("containerd", "--config", config, "config", "dump").CombinedOutput()
-			if err != nil || !strings.Contains(string(dump), `BinaryName = "/opt/gorxe/bin/gorxe-runtime"`) {
-				t.Errorf("%v\n%s", err, dump)
+	if err := os.Rename(binary, filepath.Join(filepath.Dir(binary), "gorxe")); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := install(t, t.TempDir(), binary); err == nil || !strings.Contains(said, "does not exist") {
+		t.Errorf("a node without containerd: %v\n%s", err, said)
+	}
+	for name, c := range nodes {
+		t.Run(name, func(t *testing.T) {
+			node := t.TempDir()
+			config, restarted := filepath.Join(node, c.config), filepath.Join(node, "restarted")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(config), 0o755), os.WriteFile(config, []byte(c.text), 0o644)); err != nil {
+				t.Fatal(err)
 			}
-		}
+			if said, err := install(t, node, binary); err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			once, err := os.ReadFile(filepath.Join(node, c.changed))
+			has := func(s string) bool { return strings.Contains(string(once), s) }
+			if err != nil || slices.ContainsFunc(c.has, func(s string) bool { return !has(s) }) || slices.ContainsFunc(c.hasNot, has) {
+				t.Errorf("%v\n%s", err, once)
+			}
+			if names, err := os.ReadFile(restarted); err != nil || strings.TrimSpace(string(names)) != c.restarted {
+				t.Errorf("restarted: %s (%v)", names, err)
+			}
+			if err := os.Remove(restarted); err != nil {
+				t.Fatal(err)
+			}
+			if said, err := install(t, node, binary); err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			if twice, err := os.ReadFile(filepath.Join(node, c.changed)); err != nil || !slices.Equal(once, twice) {
+				t.Errorf("a second run changes the file (%v):\n%s", err, twice)
+			}
+			if _, err := os.Stat(restarted); err == nil {
+				t.Error("a second run restarts containerd")
+			}
+			if out, err := exec.Command(filepath.Join(node, "opt/gorxe/bin/gorxe"), "version").CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			// Debian's containerd is older than version 3
+			if strings.HasPrefix(c.text, "version = 2") && c.changed == c.config {
+				dump, err := exec.Command("containerd", "--config", config, "config", "dump").CombinedOutput()
+				if err != nil || !strings.Contains(string(dump), `BinaryName = "/opt/gorxe/bin/gorxe-runtime"`) {
+					t.Errorf("%v\n%s", err, dump)
+				}
+			}
+		})
 	}
 }

@@ -31,6 +31,8 @@ type invocation struct {
 	log             string   // --log, where engines look for errors
 	args            []string // the rest: the command line of the other runtime
 	command         string   // create, exec and so on; empty if there is none
+	at              int      // where the command is in args
+	id              string   // of exec's container
 	bundle          string   // of create, run and restore
 	process         string   // the file of exec's process; empty if its words are in args
 	words           int      // where these begin in args; 0 if there are none
@@ -52,9 +54,9 @@ func parse(args []string) (*invocation, error) {
 			return nil, fmt.Errorf("%s needs a value", name)
 		case !strings.HasPrefix(name, "-"):
 			inv.command = args[i]
-			at := len(inv.args)
+			inv.at = len(inv.args)
 			inv.args = append(inv.args, args[i:]...)
-			inv.parseCommand(at + 1)
+			inv.parseCommand(inv.at + 1)
 			return inv, nil
 		default:
 			inv.args = append(inv.args, args[i])
@@ -80,8 +82,11 @@ func (inv *invocation) parseCommand(at int) {
 	for i := at; i < len(inv.args); i++ {
 		name, value, valued := strings.Cut(inv.args[i], "=")
 		if !strings.HasPrefix(name, "-") || name == "-" {
-			if inv.command == "exec" && i+1 < len(inv.args) {
-				inv.words = i + 1 // behind the container's id
+			if inv.command != "exec" {
+				return
+			}
+			if inv.id = inv.args[i]; i+1 < len(inv.args) {
+				inv.words = i + 1
 			}
 			return
 		}

@@ -16,9 +16,9 @@ func TestParse(t *testing.T) {
 			args: strings.Fields("--systemd-cgroup --log /l --log-format json create --bundle=/b id")},
 		"--gorxe-socket=/s --gorxe-runtime crun run id": {socket: "/s", runtime: "crun", command: "run", bundle: ".", args: []string{"run", "id"}},
 		"--root create state id":                        {command: "state", bundle: ".", args: strings.Fields("--root create state id")},
-		"exec --process /p.json --detach id":            {command: "exec", bundle: ".", process: "/p.json", args: strings.Fields("exec --process /p.json --detach id")},
-		"exec -t -u 7 id sh -c x":                       {command: "exec", bundle: ".", words: 5, args: strings.Fields("exec -t -u 7 id sh -c x")},
-		"exec id":                                       {command: "exec", bundle: ".", args: strings.Fields("exec id")},
+		"exec --process /p.json --detach id":            {command: "exec", bundle: ".", process: "/p.json", id: "id", args: strings.Fields("exec --process /p.json --detach id")},
+		"exec -t -u 7 id sh -c x":                       {command: "exec", bundle: ".", words: 5, id: "id", args: strings.Fields("exec -t -u 7 id sh -c x")},
+		"exec id":                                       {command: "exec", bundle: ".", id: "id", args: strings.Fields("exec id")},
 		"kill id 9":                                     {command: "kill", bundle: ".", args: strings.Fields("kill id 9")},
 		"--version":                                     {bundle: ".", args: []string{"--version"}},
 	} {
@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 
 func equal(a, b *invocation) bool {
 	return a.socket == b.socket && a.runtime == b.runtime && a.log == b.log && a.command == b.command &&
-		a.bundle == b.bundle && a.process == b.process && a.words == b.words
+		a.bundle == b.bundle && a.process == b.process && a.id == b.id && a.words == b.words
 }
 
 // No command line makes parse fail in another way than with an error.

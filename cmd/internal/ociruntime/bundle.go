@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gorxe/gorxe/internal/service/pod"
 )
 
 // Where things are in the container.
@@ -16,13 +18,18 @@ const (
 	inside       = "/.gorxe"
 	insideBinary = inside + "/gorxe"
 	insideRun    = inside + "/run"
-	insideSocket = insideRun + "/socket"
 	envSocket    = "GORXE_SOCKET"
-	// EnvDevices chooses the devices of a container that has its own: a number, or
-	// NAME=WHERE with spaces between them. The default is a device on the interface of the
-	// default route.
+	// EnvDevices chooses the devices of a container's network namespace, if the container is the
+	// first there: a number, or NAME=WHERE with spaces between them. The default is a device on
+	// the interface of the default route.
 	EnvDevices = "GORXE_DEVICES"
 )
+
+// flagContainer is the flag of gorxe run for programs whose daemon runHook starts.
+const flagContainer = "--container"
+
+// InsideSocket is where a container's programs find their daemon.
+const InsideSocket = insideRun + "/" + pod.SocketName
 
 // maxSpec bounds what is read of a file that an engine has written.
 const maxSpec = 16 << 20
@@ -33,7 +40,9 @@ type spec map[string]any
 // host is what a container gets from this host.
 type host struct {
 	binary string // of gorxe
-	socket string // of a daemon; empty if the container has devices of its own
+	socket string // of a daemon; empty if the container has devices of its network namespace
+	// sockets is the directory where daemons of network namespaces have their sockets.
+	sockets string
 }
 
 func readSpec(name string) (spec, error) {
@@ -122,6 +131,9 @@ func (s spec) container(h host) error {
 	if process == nil {
 		return errors.New("process is missing, so there is no program to start")
 	}
+	if s.isSandbox() {
+		return nil
+	}
 	mounts, ok := s["mounts"].([]any)
 	if !ok && s["mounts"] != nil {
 		return errors.New("mounts is not a list")
@@ -135,12 +147,18 @@ func (s spec) container(h host) error {
 	if err := s.checkSeccomp(); err != nil {
 		return err
 	}
-	if err := process.process(h); err != nil {
+	devices, err := process.process(h)
+	if err != nil {
 		return err
+	}
+	if h.socket == "" {
+		if err := s.addHook(h, devices); err != nil {
+			return err
+		}
 	}
 	mounts = append(mounts, mount(insideBinary, "bind", h.binary, "bind", "ro", "nosuid", "nodev"))
 	if h.socket != "" {
-		mounts = append(mounts, mount(insideSocket, "bind", h.socket, "bind", "nosuid", "nodev"))
+		mounts = append(mounts, mount(InsideSocket, "bind", h.socket, "bind", "nosuid", "nodev"))
 	} else {
 		mounts = append(mounts, mount(insideRun, "tmpfs", "tmpfs", "nosuid", "nodev", "noexec", "mode=1777", "size=1m"))
 	}
@@ -160,33 +178,38 @@ func mounted(mounts []any, destination string) bool {
 	})
 }
 
-// process changes a process: gorxe run starts it.
-func (s spec) process(h host) error {
+// maxDevices bounds the value of EnvDevices, which comes from the image.
+const maxDevices = 4 << 10
+
+// process changes a process: gorxe run starts it. It returns the value of EnvDevices.
+func (s spec) process(h host) (devices string, err error) {
 	args, err := s.strings("args")
 	if err != nil {
-		return fmt.Errorf("process: %w", err)
+		return "", fmt.Errorf("process: %w", err)
 	}
 	if len(args) == 0 {
-		return errors.New("process.args is empty, so there is no program to start")
+		return "", errors.New("process.args is empty, so there is no program to start")
 	}
 	env, err := s.strings("env")
 	if err != nil {
-		return fmt.Errorf("process: %w", err)
+		return "", fmt.Errorf("process: %w", err)
 	}
-	devices := ""
 	env = slices.DeleteFunc(env, func(e string) bool {
 		if value, ok := strings.CutPrefix(e, EnvDevices+"="); ok {
 			devices = value
 		}
 		return strings.HasPrefix(e, envSocket+"=")
 	})
+	if len(devices) > maxDevices {
+		return "", fmt.Errorf("process.env: %s has more than %d bytes", EnvDevices, maxDevices)
+	}
 	run := []string{insideBinary, "run"}
 	if h.socket == "" {
-		run = append(run, deviceFlags(devices)...)
+		run = append(append(run, flagContainer), deviceFlags(devices)...)
 	}
 	s["args"] = append(append(run, "--"), args...)
-	s["env"] = append(env, envSocket+"="+insideSocket)
-	return nil
+	s["env"] = append(env, envSocket+"="+InsideSocket)
+	return devices, nil
 }
 
 // deviceFlags returns the flags of gorxe run for the value of EnvDevices. gorxe run, which

@@ -16,6 +16,7 @@ const bundle = `{
 		"env": ["PATH=/bin", "GORXE_SOCKET=/etc/shadow", "GORXE_DEVICES=rxe0=lo rxe1=eth0"],
 		"rlimits": [{"type": "RLIMIT_NOFILE", "hard": 18446744073709551615}]},
 	"mounts": [{"destination": "/proc/", "type": "proc", "source": "proc"}],
+	"hooks": {"createRuntime": [{"path": "/bin/true"}], "poststop": []},
 	"linux": {"seccomp": {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["read", "seccomp", "memfd_create", "pidfd_open"], "action": "SCMP_ACT_ALLOW"}]}}
 }`
 
@@ -47,11 +48,13 @@ func TestContainer(t *testing.T) {
 		host  host
 		args  string
 		mount string
+		hook  string
 	}{
-		"devices of its own": {host{binary: "/usr/bin/gorxe"}, `["/.gorxe/gorxe", "run", "--device=rxe0=lo", "--device=rxe1=eth0", "--", "sleep", "9"]`,
-			`{"destination": "/.gorxe/run", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "noexec", "mode=1777", "size=1m"]}`},
-		"the host's daemon": {host{"/usr/bin/gorxe", "/run/gorxe.sock"}, `["/.gorxe/gorxe", "run", "--", "sleep", "9"]`,
-			`{"destination": "/.gorxe/run/socket", "type": "bind", "source": "/run/gorxe.sock", "options": ["bind", "nosuid", "nodev"]}`},
+		"devices of its own": {host{binary: "/usr/bin/gorxe", sockets: "/run"}, `["/.gorxe/gorxe", "run", "--container", "--device=rxe0=lo", "--device=rxe1=eth0", "--", "sleep", "9"]`,
+			`{"destination": "/.gorxe/run", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "noexec", "mode=1777", "size=1m"]}`,
+			`, {"path": "/usr/bin/gorxe", "args": ["gorxe-runtime", "_join", "/run", "rxe0=lo", "rxe1=eth0"], "timeout": 30}`},
+		"the host's daemon": {host{binary: "/usr/bin/gorxe", socket: "/run/gorxe.sock"}, `["/.gorxe/gorxe", "run", "--", "sleep", "9"]`,
+			`{"destination": "/.gorxe/run/socket", "type": "bind", "source": "/run/gorxe.sock", "options": ["bind", "nosuid", "nodev"]}`, ""},
 	} {
 		s := parseSpec(t, bundle)
 		if err := s.container(c.host); err != nil {
@@ -60,6 +63,7 @@ func TestContainer(t *testing.T) {
 		}
 		want := strings.NewReplacer(
 			`["sleep", "9"]`, c.args,
+			`{"path": "/bin/true"}`, `{"path": "/bin/true"}`+c.hook,
 			`"GORXE_SOCKET=/etc/shadow", "GORXE_DEVICES=rxe0=lo rxe1=eth0"]`, `"GORXE_DEVICES=rxe0=lo rxe1=eth0", "GORXE_SOCKET=/.gorxe/run/socket"]`,
 			`"source": "proc"}]`, `"source": "proc"}, {"destination": "/.gorxe/gorxe", "type": "bind", "source": "/usr/bin/gorxe", "options": ["bind", "ro", "nosuid", "nodev"]}, `+c.mount+`]`,
 		).Replace(bundle)
@@ -121,6 +125,9 @@ func TestRefusedBundles(t *testing.T) {
 		"seccomp with args": {strings.Replace(bundle, `"SCMP_ACT_ALLOW"}`, `"SCMP_ACT_ALLOW", "args": [{"index": 0}]}`, 1), "forbids seccomp(2)"},
 		"seccomp notifies":  {strings.Replace(bundle, `"SCMP_ACT_ALLOW"}`, `"SCMP_ACT_NOTIFY"}`, 1), "the kernel allows one"},
 		"seccomp a number":  {`{"process": {"args": ["x"]}, "mounts": [{"destination": "/proc"}], "linux": {"seccomp": 1}}`, "seccomp is not an object"},
+		"hooks a number":    {`{"process": {"args": ["x"]}, "mounts": [{"destination": "/proc"}], "hooks": 1}`, "hooks is not an object"},
+		"no list of hooks":  {`{"process": {"args": ["x"]}, "mounts": [{"destination": "/proc"}], "hooks": {"createRuntime": 1}}`, "hooks.createRuntime is not a list"},
+		"many devices":      {`{"process": {"args": ["x"], "env": ["GORXE_DEVICES=` + strings.Repeat("rxe0=lo ", 600) + `"]}, "mounts": [{"destination": "/proc"}]}`, "GORXE_DEVICES has more than 4096 bytes"},
 		"not an object":     {`[]`, "cannot unmarshal"},
 		"null":              {`null`, "no JSON object"},
 		"cut":               {`{"process": {`, "unexpected EOF"},
@@ -156,7 +163,7 @@ func change(t *testing.T, args ...string) *invocation {
 	t.Helper()
 	inv, err := parse(args)
 	if err == nil {
-		err = inv.change()
+		err = inv.change("")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -171,12 +178,12 @@ func TestExec(t *testing.T) {
 	}
 	change(t, "exec", "--process", file, "id")
 	got, err := os.ReadFile(file)
-	want := `{"args":["/.gorxe/gorxe","run","--devices=2","--","id"],"env":["GORXE_DEVICES=2","GORXE_SOCKET=/.gorxe/run/socket"],"terminal":false}`
+	want := `{"args":["/.gorxe/gorxe","run","--container","--devices=2","--","id"],"env":["GORXE_DEVICES=2","GORXE_SOCKET=/.gorxe/run/socket"],"terminal":false}`
 	if info, statErr := os.Stat(file); err != nil || statErr != nil || string(got) != want || info.Mode().Perm() != 0o604 {
 		t.Errorf("%s (%v, %v)", got, err, statErr)
 	}
 	inv := change(t, "exec", "-t", "id", "sh", "-c", "x")
-	if got := strings.Join(inv.args, " "); got != "exec -t id /.gorxe/gorxe run --socket /.gorxe/run/socket -- sh -c x" {
+	if got := strings.Join(inv.args, " "); got != "exec -t id /.gorxe/gorxe run --socket /.gorxe/run/socket --container -- sh -c x" {
 		t.Error(got)
 	}
 	for _, other := range []string{"state", "kill", "delete", "start"} {

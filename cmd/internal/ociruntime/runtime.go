@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/service/pod"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,6 +22,9 @@ var runtimes = []string{"runc", "crun"}
 // Main carries out one command of a container engine. It does not return if the runtime that
 // does the work was started. Otherwise it returns why not, and says it where the engine looks.
 func Main(args []string) error {
+	if len(args) > 0 && args[0] == hookCommand {
+		return runHook(args[1:], os.Stdin)
+	}
 	inv, err := parse(args)
 	if err != nil {
 		return err
@@ -32,10 +36,11 @@ func Main(args []string) error {
 }
 
 func (inv *invocation) start() error {
-	if err := inv.change(); err != nil {
-		return err
-	}
+	// exec needs the runtime first.
 	runtime, err := find(inv.runtime)
+	if changeErr := inv.change(runtime); changeErr != nil {
+		return changeErr
+	}
 	if err != nil {
 		return err
 	}
@@ -53,8 +58,8 @@ func logError(name string, err error) error {
 	return errors.Join(encodeErr, writeErr, f.Close())
 }
 
-// change makes the changes that the command asks for.
-func (inv *invocation) change() error {
+// change makes the changes that the command asks for. runtime is the one that does the work.
+func (inv *invocation) change(runtime string) error {
 	switch inv.command {
 	case "create", "run", "restore":
 		h, err := inv.host()
@@ -64,19 +69,48 @@ func (inv *invocation) change() error {
 		name := filepath.Join(inv.bundle, "config.json")
 		return edit(name, func(s spec) error { return s.container(h) })
 	case "exec":
+		if inv.isLeftAlone(runtime) {
+			return nil
+		}
 		h, err := inv.host()
 		if err != nil {
 			return err
 		}
 		if inv.process != "" {
-			return edit(inv.process, func(s spec) error { return s.process(h) })
+			return edit(inv.process, func(s spec) error {
+				_, err := s.process(h)
+				return err
+			})
 		}
 		if inv.words > 0 {
-			words := append([]string{insideBinary, "run", "--socket", insideSocket, "--"}, inv.args[inv.words:]...)
+			words := []string{insideBinary, "run", "--socket", InsideSocket}
+			if h.socket == "" {
+				words = append(words, flagContainer)
+			}
+			words = append(append(words, "--"), inv.args[inv.words:]...)
 			inv.args = append(inv.args[:inv.words:inv.words], words...)
 		}
 	}
 	return nil // state, kill, delete and others
+}
+
+// isLeftAlone reports whether exec's container stayed as its engine made it: it is a sandbox, or
+// was made without gorxe-runtime.
+func (inv *invocation) isLeftAlone(runtime string) bool {
+	if inv.id == "" || runtime == "" {
+		return false
+	}
+	text, err := exec.Command(runtime, append(inv.args[:inv.at:inv.at], "state", inv.id)...).Output()
+	var st state
+	if err != nil || json.Unmarshal(text, &st) != nil {
+		return false // there is no such container, and the runtime says so
+	}
+	s, err := readSpec(filepath.Join(st.Bundle, "config.json"))
+	if err != nil {
+		return false
+	}
+	mounts, _ := s["mounts"].([]any)
+	return !mounted(mounts, insideBinary)
 }
 
 // edit changes the JSON object in a file.
@@ -97,7 +131,8 @@ func (inv *invocation) host() (h host, err error) {
 		return h, err
 	}
 	if inv.socket == "" {
-		return h, nil
+		h.sockets, err = pod.Directory()
+		return h, err
 	}
 	info, err := os.Stat(inv.socket)
 	switch {

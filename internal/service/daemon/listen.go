@@ -103,6 +103,9 @@ func (s *socketFile) permit(mode fs.FileMode, group string) error {
 
 // withdraw removes the path and stops listening, so no new client arrives.
 func (s *socketFile) withdraw() {
+	if s == nil {
+		return
+	}
 	if s.lock != nil {
 		os.Remove(s.path) //nolint:errcheck // the next daemon replaces what is left
 	}

@@ -35,6 +35,9 @@ type Config struct {
 	// Socket is the path to listen at. Inherited, if set, listens there already.
 	Socket    string
 	Inherited *net.UnixListener
+	// Conns, if not nil, has the connections of programs. The daemon is that of the containers of a
+	// network namespace (package pod): it ends with ctx, and makes no socket.
+	Conns <-chan *net.UnixConn
 	// SocketMode and SocketGroup set which users may attach, beside the socket's owner. An
 	// empty group changes nothing.
 	SocketMode  fs.FileMode
@@ -132,12 +135,9 @@ func Start(cfg Config) (*Server, error) {
 }
 
 func (s *Server) open() (err error) {
-	if ln := s.cfg.Inherited; ln != nil {
-		s.sock = &socketFile{UnixListener: ln, path: s.cfg.Socket}
-	} else if s.sock, err = listen(s.cfg.Socket, s.cfg.SocketMode, s.cfg.SocketGroup); err != nil {
+	if err := s.openSocket(); err != nil {
 		return err
 	}
-	s.sock.tidy = s.cfg.Private
 	if s.cfg.Capture != "" {
 		open := rocev2.OpenTap
 		if s.cfg.CaptureMax != 0 {
@@ -186,6 +186,22 @@ func (s *Server) open() (err error) {
 	return nil
 }
 
+// openSocket opens the socket, unless another owns it.
+func (s *Server) openSocket() (err error) {
+	switch {
+	case s.cfg.Conns != nil:
+		return nil
+	case s.cfg.Inherited != nil:
+		s.sock = &socketFile{UnixListener: s.cfg.Inherited, path: s.cfg.Socket}
+	default:
+		if s.sock, err = listen(s.cfg.Socket, s.cfg.SocketMode, s.cfg.SocketGroup); err != nil {
+			return err
+		}
+	}
+	s.sock.tidy = s.cfg.Private
+	return nil
+}
+
 // maxReaderThreads bounds the threads that wait for packets. There may be many devices, with
 // several addresses each.
 const maxReaderThreads = 16
@@ -215,7 +231,12 @@ func (s *Server) limitUsers() {
 	if s.cfg.Private { // its user is the only one
 		l.User.Files = l.All.Files
 	}
-	s.tenants = tenant.New(l, tenant.NewOwners(root))
+	owners := tenant.NewOwners(root)
+	// the users of a container are no person's, also if it has a range of that person's ids
+	if s.cfg.Conns != nil {
+		owners = nil
+	}
+	s.tenants = tenant.New(l, owners)
 	s.log.Info("a user's share of the daemon", "memory", l.User.Memory, "files", l.User.Files,
 		"all_memory", l.All.Memory, "all_files", l.All.Files, "of", l.Memory.Bytes, "bound", l.Memory.Bound,
 		"threads", l.User.Threads, "all_threads", l.All.Threads, "threads_bound", l.Threads.Bound)
@@ -229,7 +250,7 @@ func (s *Server) Run(ctx context.Context) error {
 	sessions, endSessions := context.WithCancel(context.WithoutCancel(ctx))
 	defer endSessions()
 	accepted := make(chan error, 1)
-	go func() { accepted <- s.accept(sessions) }()
+	go func() { accepted <- s.accept(ctx, sessions) }()
 	var flush <-chan time.Time // nil without a capture, so that an idle daemon does not wake up
 	if s.tap != nil {
 		ticker := time.NewTicker(time.Second)
@@ -325,8 +346,19 @@ func (s *Server) release() error {
 	return errors.Join(errs...)
 }
 
-// accept serves connections until the socket is closed.
-func (s *Server) accept(ctx context.Context) error {
+// accept serves connections until the socket is closed, or, of a daemon without one, until ending
+// is done.
+func (s *Server) accept(ending, ctx context.Context) error {
+	if s.sock == nil {
+		for {
+			select {
+			case sock := <-s.cfg.Conns:
+				s.welcome(ctx, &proto.Conn{Sock: sock})
+			case <-ending.Done():
+				return nil
+			}
+		}
+	}
 	for {
 		sock, err := s.sock.AcceptUnix()
 		switch {

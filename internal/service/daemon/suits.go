@@ -57,5 +57,8 @@ func (s *Server) named(err error, uid uint32) error {
 	if !errors.As(err, &m) {
 		return err
 	}
+	if s.cfg.Conns != nil {
+		return fmt.Errorf("%w, and GORXE_DEVICES. Containers that share a network namespace share its devices, and the first one that ran chose them", err)
+	}
 	return fmt.Errorf("%w, or take a daemon of this run's own with --private or --socket%s", err, s.holders(uid))
 }

@@ -51,6 +51,9 @@ func attach(cfg Config, argv []string) (*proto.Client, proto.Hello, error) {
 			return client, hello, nil
 		case errors.Is(err, proto.ErrNoDaemon):
 			none := err
+			if cfg.Container && proto.Orphaned(s.paths[0]) {
+				return nil, hello, fmt.Errorf("the daemon of this container at %s was killed: restart the container", s.paths[0])
+			}
 			if err = s.startPrivate(); err == nil {
 				continue
 			}

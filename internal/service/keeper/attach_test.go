@@ -3,6 +3,8 @@ package keeper
 import (
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -49,4 +51,29 @@ func TestUnasked(t *testing.T) {
 	if c := s.dial(); c != nil {
 		t.Error("the daemon is left")
 	}
+}
+
+// TestKilledOfContainer: the daemon that a container runtime has started was killed. A program that
+// comes then has none, and learns what helps. A daemon that a run of the container has started is
+// replaced.
+func TestKilledOfContainer(t *testing.T) {
+	s := newStage(t)
+	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: s.socket, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.SetUnlinkOnClose(false)
+	ln.Close()
+	cfg := Config{Socket: s.socket, Container: true, DeviceFlags: []string{"--device", "rxe0=" + s.addr}}
+	if _, _, err := attach(cfg, []string{"program"}); err == nil || !strings.Contains(err.Error(), "was killed: restart the container") {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.socket+proto.LockSuffix, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, _, err := attach(cfg, []string{"program"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Finish()
 }

@@ -33,6 +33,7 @@ type Config struct {
 	Report    bool            // Outcome shall have a report
 	Chaos     uint64          // its seed for this program; 0: none
 	Label     string          // of this program, for status and fault rules
+	Container bool            // no daemon replaces one that the container runtime has started
 	FillIn    bool            // the address for AddressWord in Program
 	Role      string          // of this program in a run around this one, for reports
 	Shown     []string        // the command line that the status shows; nil: Program

@@ -84,19 +84,39 @@ func PrivateSocket() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	there, _ := os.ReadDir(filepath.Dir(path)) // without it, nothing is removed
+	RemoveDead(filepath.Dir(path), privateSockets)
+	return path, nil
+}
+
+// RemoveDead removes the sockets in a directory that daemons have left that were killed. pattern is
+// that of their names (path.Match).
+func RemoveDead(dir, pattern string) {
+	there, _ := os.ReadDir(dir) // without it, nothing is removed
 	for _, e := range there {
-		if is, _ := filepath.Match(privateSockets+lockSuffix, e.Name()); !is {
+		if is, _ := filepath.Match(pattern+LockSuffix, e.Name()); !is {
 			continue
 		}
-		left := filepath.Join(filepath.Dir(path), strings.TrimSuffix(e.Name(), lockSuffix))
+		left := filepath.Join(dir, strings.TrimSuffix(e.Name(), LockSuffix))
 		if lock, err := LockSocket(left); err == nil {
 			os.Remove(left)        //nolint:errcheck // what stays does no harm
 			os.Remove(lock.Name()) //nolint:errcheck // likewise
 			lock.Close()
 		}
 	}
-	return path, nil
+}
+
+// Orphaned reports whether there is a socket, made by the container runtime: a daemon that makes
+// its socket itself has a lock beside it.
+func Orphaned(path string) bool {
+	_, err := os.Lstat(path)
+	_, lockErr := os.Lstat(path + LockSuffix)
+	return err == nil && errors.Is(lockErr, fs.ErrNotExist)
+}
+
+// OwnDirectory returns where daemons of this user have their sockets.
+func OwnDirectory() (string, error) {
+	path, err := besideOwn("")
+	return filepath.Clean(path), err
 }
 
 // Connect connects to the daemon at path. If no process listens, the error is ErrNoDaemon. If the
@@ -124,8 +144,8 @@ func Connect(path string) (*Conn, error) {
 	return nil, fmt.Errorf("socket %s: %w", path, err)
 }
 
-// lockSuffix stands behind the path of a socket in the name of its lock.
-const lockSuffix = ".lock"
+// LockSuffix stands behind the path of a socket in the name of its lock.
+const LockSuffix = ".lock"
 
 // lockTries bounds how often LockSocket finds a file that a daemon removes in this moment.
 const lockTries = 100
@@ -134,7 +154,7 @@ const lockTries = 100
 // caller closes the file, and may remove it before. It returns ErrDaemonRuns if a daemon has the
 // lock.
 func LockSocket(path string) (*os.File, error) {
-	path += lockSuffix
+	path += LockSuffix
 	for range lockTries {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {

@@ -1,0 +1,48 @@
+package daemon
+
+import (
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/test/must"
+)
+
+// The daemon of a network namespace's containers has no socket of its own. Its users are those of
+// containers, also if they have a range of one person's ids. It takes a session after the last one
+// has ended, and says who chose the devices.
+func TestConns(t *testing.T) {
+	conns := make(chan *net.UnixConn)
+	root := fstest.MapFS{"etc/subuid": {Data: []byte("dockremap:100000:65536\n")}, "etc/passwd": {Data: []byte("dockremap:x:999:999::/:/bin/false\n")}}
+	s := startTest(t, Config{Conns: conns, Socket: "/.gorxe/run/socket", root: root}, nil)
+	connect := func() *proto.Client {
+		ours, theirs, err := proto.Pair()
+		must.OK(t, err)
+		conn := must.Get[*proto.Conn](t)(proto.NewConn(theirs))
+		conns <- conn.Sock
+		c := must.Get[*proto.Client](t)(proto.Inherit(ours))
+		t.Cleanup(c.Close)
+		return c
+	}
+	for range 2 {
+		c := connect()
+		hello := must.Get[proto.Hello](t)(c.Hello([]string{"program"}, proto.Wanted{}))
+		if hello.Private || hello.PID != os.Getpid() {
+			t.Errorf("%+v", hello)
+		}
+		c.Close()
+		must.Eventually(t, "the session has ended", func() bool { return s.tenants.Len() == 0 })
+	}
+	for _, uid := range []uint32{100000, 101000} {
+		if u := s.tenants.Of(uid); u.UID != uid {
+			t.Errorf("user %d counts as user %d", uid, u.UID)
+		}
+	}
+	_, err := connect().Hello([]string{"program"}, proto.Wanted{Devices: []proto.Spec{testSpec("rxe7")}})
+	if err == nil || !strings.Contains(err.Error(), "GORXE_DEVICES") || strings.Contains(err.Error(), "--private") {
+		t.Error(err)
+	}
+}
