@@ -43,6 +43,9 @@ func TestKind(t *testing.T) {
 		if n.Role != kind.WorkerRole {
 			continue
 		}
+		if n.Labels["gorxe"] != class.Scheduling.NodeSelector["gorxe"] {
+			t.Errorf("a worker has the labels %v, and pods want %v", n.Labels, class.Scheduling.NodeSelector)
+		}
 		if len(n.ExtraMounts) != 1 || !strings.Contains(added, `BinaryName = "`+n.ExtraMounts[0].ContainerPath+`"`) {
 			t.Errorf("the mount %v is not the runtime in:\n%s", n.ExtraMounts, added)
 		}
