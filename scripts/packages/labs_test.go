@@ -70,8 +70,8 @@ func labImage(t *testing.T, root string) string {
 	return image
 }
 
-// lab runs a script in a directory of examples/labs, in a network of its own. Both engines keep their
-// files in a directory of the test.
+// lab runs a script in a directory of examples/labs, in a network of its own. Both engines keep
+// their files in a directory of the test.
 func lab(t *testing.T, in, script string, args ...string) string {
 	t.Helper()
 	podmanTurn.Lock()
