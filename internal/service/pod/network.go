@@ -51,9 +51,9 @@ func (n Network) open(dir string) (control, lock *os.File, err error) {
 	return control, lock, err
 }
 
-// listenAt makes a socket with a mode, less the umask. The file has the mode that the socket has
-// when it is bound (unix(7): fchmod): chmod(2) of a path would follow a link that a program of the
-// container puts there.
+// listenAt makes a socket with a mode, less the umask. The file gets the mode that the socket has
+// when it is bound (unix(7)). chmod(2) would follow a link that a program of the container puts
+// there.
 func listenAt(path string, mode os.FileMode) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
