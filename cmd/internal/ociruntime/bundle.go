@@ -181,8 +181,8 @@ func mounted(mounts []any, destination string) bool {
 	})
 }
 
-// mountedBelow returns a mount at a directory or below it. Another container could change such files
-// while gorxe sets up this one.
+// mountedBelow returns a mount at a directory or below it. Another container could change such
+// files while gorxe sets up this one.
 func mountedBelow(mounts []any, directory string) string {
 	for _, m := range mounts {
 		o, _ := m.(map[string]any)
