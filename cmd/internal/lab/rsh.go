@@ -97,7 +97,7 @@ func (r *run) serve(ctx context.Context) {
 
 // answer runs one command.
 func (r *run) answer(ctx context.Context, conn *net.UnixConn) (int, error) {
-	// Who connects may send nothing. The end of the lab does not wait for it.
+	// A program may connect and send nothing. The end of the lab does not wait for it.
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now()) }) //nolint:errcheck // a deadline can be set
 	line, files, err := receive(conn)
 	stop()
