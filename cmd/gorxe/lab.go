@@ -100,8 +100,8 @@ func (c labCmd) Run(ctx context.Context, std streams) error {
 }
 
 // holdSignals keeps this process, inside the namespaces, alive until its programs have ended. A
-// terminal sends a signal to all processes, and the process outside sends one as well. The first one
-// ends the context of the command.
+// terminal sends a signal to all processes, and the process outside sends one as well. The first
+// one ends the context of the command.
 func holdSignals() { signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT) }
 
 // read reads the file.

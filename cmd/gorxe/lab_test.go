@@ -53,8 +53,8 @@ func TestLabRefused(t *testing.T) {
 	}
 }
 
-// TestLabCapture: a capture that cannot be written is told before the programs run, and one that the
-// disk does not take is an error at the end.
+// TestLabCapture: a capture that cannot be written is told before the programs run, and one that
+// the disk does not take is an error at the end.
 func TestLabCapture(t *testing.T) {
 	c, l := labCmd{}, &labfile.Lab{}
 	c.PCAP = t.TempDir()

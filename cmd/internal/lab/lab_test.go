@@ -169,8 +169,8 @@ func TestMerge(t *testing.T) {
 		t.Errorf("%q\nwant\n%q", got, want)
 	}
 
-	// A bound leaves out what is later. A capture of a daemon that was killed may be cut or empty, and
-	// that of one that did not start may not be there.
+	// A bound leaves out what is later. A capture of a daemon that was killed may be cut or empty,
+	// and that of one that did not start may not be there.
 	text := must.Get[[]byte](t)(os.ReadFile(paths[0]))
 	if err := os.WriteFile(paths[0], text[:len(text)-5], 0o600); err != nil {
 		t.Fatal(err)

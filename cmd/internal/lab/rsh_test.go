@@ -92,7 +92,8 @@ func TestRsh(t *testing.T) {
 	}
 }
 
-// TestSilentAsker: the end of a lab does not wait for a program that has connected and asks nothing.
+// TestSilentAsker: the end of a lab does not wait for a program that has connected and asks
+// nothing.
 func TestSilentAsker(t *testing.T) {
 	r := &run{dir: t.TempDir()}
 	if err := r.listen(); err != nil {
