@@ -259,6 +259,9 @@ func (p *Port) Counters() *Counters {
 	return &p.counters
 }
 
+// SendDropTooBig returns that counter. It takes no lock.
+func (p *Port) SendDropTooBig() uint64 { return p.counters.SendDropTooBig.Load() }
+
 // Close stops receiving and releases everything. It waits until Receiver and OnPort
 // have returned from their last calls. It does not wait for a call of Receiver that
 // another goroutine has replaced, nor longer than a second for the last call. The

@@ -178,7 +178,9 @@ func (c *completer) tries(q *QP) uint8 { return q.attr.RetryCnt - c.retries }
 func (c *completer) retry(q *QP, why Cause) {
 	if c.retries == 0 {
 		q.dev.counters.RetryExceeded.Add(1)
-		q.blame(Failure{Cause: why, PSN: q.send.una, Retries: q.attr.RetryCnt})
+		f := Failure{Cause: why, PSN: q.send.una, Retries: q.attr.RetryCnt}
+		q.blameLink(&f, c.oldest(q))
+		q.blame(f)
 		c.failOldest(q, WCRetryExcErr)
 		return
 	}

@@ -19,6 +19,14 @@ type Link interface {
 	Leave(mgid wire.GID) error
 }
 
+// LimitedLink is a Link that says how long its packets may be.
+type LimitedLink interface {
+	Link
+	// TooLong returns the MTU of the network interface, and how many packets were lost because
+	// they were longer than what the path carries. It is called with a QP locked.
+	TooLong() (mtu int, lost uint64)
+}
+
 // WorkFaults decides which work requests of a queue pair fail or complete late on purpose. It is
 // called with the QP locked and must not call back into the device.
 type WorkFaults interface {

@@ -28,9 +28,10 @@ type Failure struct {
 	// Malformed, of CauseMalformed, is what PostSend said of the work request; nil: nothing.
 	Malformed error
 	// Bytes of CauseRecvShort: of the receive buffer; of CauseLimit: the limit; of CauseMTU: in the
-	// peer's packet.
+	// peer's packet; of CauseLinkMTU: the MTU of the network interface.
 	Bytes uint64
-	MTU   MTU // of CauseMTU: of this side
+	MTU   MTU // of CauseMTU and CauseLinkMTU: of this side
+	Fits  MTU // of CauseLinkMTU: the largest that the interface carries
 }
 
 // Cause is what was found wrong where a failure was decided.
@@ -61,6 +62,7 @@ const (
 	CauseRemoteKey          // the peer's key gives no access: Key
 	CauseInvalidate         // a key that cannot be invalidated
 	CauseMTU                // the peer's packets are as long as another path MTU allows: Bytes, MTU
+	CauseLinkMTU            // the link loses packets as long as the path MTU allows: Bytes, MTU, Fits
 	CauseLimit              // the message is longer than max_msg_sz of a Subdevice: Bytes
 	NumCauses
 )
@@ -101,6 +103,21 @@ func (q *QP) blameMemory() {
 		q.blame(Failure{Cause: CauseMemory})
 	}
 	q.refused = KeyRefusal{}
+}
+
+// blameLink changes the cause if the link has lost packets because they were too long for it, and the
+// packet at una of this work request is so long, too.
+func (q *QP) blameLink(f *Failure, wqe *sendEntry) {
+	const least = 20 + 8 + 12 + 4 // bytes of IPv4, UDP, BTH and ICRC
+	link, ok := q.dev.cfg.Link.(LimitedLink)
+	if !ok || wqe == nil || q.dev.localGID(q.attr.AH.DGID.Addr()) {
+		return
+	}
+	acked := uint64(max(q.send.una.Diff(wqe.first), 0)) * uint64(q.mtu())
+	rest := uint64(wqe.length) - min(acked, uint64(wqe.length))
+	if mtu, lost := link.TooLong(); lost > 0 && min(rest, uint64(q.mtu()))+least > uint64(mtu) {
+		f.Cause, f.Bytes, f.MTU, f.Fits = CauseLinkMTU, uint64(mtu), q.attr.PathMTU, q.dev.activeMTU()
+	}
 }
 
 // refuseKey notes the last access that a key did not give.

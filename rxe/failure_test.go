@@ -52,3 +52,48 @@ func TestOtherMTU(t *testing.T) {
 		}
 	}
 }
+
+// limitedLink is a link of an interface with an MTU.
+type limitedLink struct {
+	captureLink
+	mtu  int
+	lost uint64
+}
+
+func (l *limitedLink) TooLong() (mtu int, lost uint64) { return l.mtu, l.lost }
+
+// TestLinkMTU: packets that the interface cannot carry are told from a peer that does not answer.
+func TestLinkMTU(t *testing.T) {
+	for name, c := range map[string]struct {
+		mtu    int
+		lost   uint64
+		length uint32
+		cause  Cause
+	}{
+		"too long":         {1500, 1, 4096, CauseLinkMTU},
+		"just too long":    {1500, 1, 1457, CauseLinkMTU},
+		"fits":             {1500, 1, 1456, CauseTimeout},
+		"nothing was lost": {1500, 0, 4096, CauseTimeout},
+		"a larger MTU":     {4200, 1, 4096, CauseTimeout},
+	} {
+		var seen failures
+		b := newBench(t, QPRC, func(a *QPAttr) { a.PathMTU = 2048 })
+		b.qp.reports = &seen
+		b.dev.cfg.Link = &limitedLink{mtu: c.mtu, lost: c.lost}
+		b.must(b.dev.SetPort(PortActive, 1024))
+		b.must(b.qp.Modify(&QPAttr{State: QPRTS, RetryCnt: 1, Timeout: 1, MaxRdAtomic: 4}, RequiredMask(QPRC, QPRTR, QPRTS)))
+		_, err := b.qp.PostSend([]SendWR{{Op: WRSend, SGL: []SGE{{Addr: localVA, Length: c.length, LKey: b.local.LKey()}}}})
+		b.must(err)
+		for range 4 {
+			b.clock.now += second1
+			b.dev.Expire()
+		}
+		if len(seen) != 1 || seen[0].Status != WCRetryExcErr || seen[0].Cause != c.cause {
+			t.Errorf("%s: %+v, want cause %d", name, seen, c.cause)
+			continue
+		}
+		if f := seen[0]; f.Cause == CauseLinkMTU && (f.Bytes != 1500 || f.MTU != 2048 || f.Fits != 1024) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}

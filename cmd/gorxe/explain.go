@@ -28,7 +28,7 @@ type explainCmd struct {
 func (explainCmd) Help() string {
 	return `Without words, it says what went wrong in the programs that run, as gorxe status --errors: each verb that was refused, with the attribute, the limit or the state, and each bad completion, with the packet and what the peer said. gorxe run --explain does so at a program's end.
 
-With words, it says what they mean. A word is a status of enum ibv_wc_status, an event of enum ibv_event_type or of RDMA CM, an acknowledgement, an errno or its text, a verb, or a reject reason of RDMA CM. Its prefix, as IBV_WC_, may be missing. A number is that of a status, as perftest prints it ("Failed status 12"), of an errno, or of a reject reason ("error 8"): all are explained. The words may also be a line that a program printed, with or without quotes. The vendor_err beside it ("syndrom 0x0") is 0, unless a fault rule sets it. modify_qp prints which attributes each step of a queue pair needs.
+With words, it says what they mean. A word is a status of enum ibv_wc_status, an event of enum ibv_event_type or of RDMA CM, an acknowledgement, an errno or its text, a verb, or a reject reason of RDMA CM. Its prefix, as IBV_WC_, may be missing. A number is that of a status, as perftest prints it ("Failed status 12"), of an errno, of a reject reason ("error 8"), or an exit code of gorxe run: all are explained. The words may also be a line that a program printed, with or without quotes. The vendor_err beside it ("syndrom 0x0") is 0, unless a fault rule sets it. modify_qp prints which attributes each step of a queue pair needs.
 
 The exit code is 0, 1 if no daemon is reachable, 2 if a word is unknown.
 

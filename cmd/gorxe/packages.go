@@ -52,7 +52,10 @@ func withPackage(err error, program []string) error {
 	help := ""
 	name := program[0]
 	first, _, spaced := strings.Cut(strings.TrimSpace(name), " ")
+	first = strings.TrimRight(first, ";&|")
 	switch {
+	case spaced && isProgram(first) && strings.ContainsAny(name, "|&;<>$`*?(\"'"):
+		help = "this is a line for a shell: sh -c '" + strings.ReplaceAll(strings.TrimSpace(name), "'", `'\''`) + "'"
 	case spaced && isProgram(first):
 		help = "the name has a space: write the arguments without quotes around all of them: " + strings.TrimSpace(name)
 	case slices.Contains(wellKnown(), name):

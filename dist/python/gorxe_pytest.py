@@ -118,20 +118,20 @@ class RDMADevice:
 
     def popen(self, argv, faults=(), **kwargs):
         """Starts a program, as subprocess.Popen does. faults are rules: gorxe help faults."""
-        return subprocess.Popen(self._command("run", _rules(faults)) + list(map(str, argv)), **self._environment(kwargs))
+        return subprocess.Popen(self._command("run", _rules(faults)) + _words(argv, "argv"), **self._environment(kwargs))
 
     def run(self, argv, faults=(), **kwargs):
         """Runs a program, as subprocess.run does with check, text and capture_output."""
-        return self._run(self._command("run", _rules(faults)) + list(map(str, argv)), kwargs)
+        return self._run(self._command("run", _rules(faults)) + _words(argv, "argv"), kwargs)
 
-    def pair(self, server, client, ready_when=None, **kwargs):
-        """Runs a server, and a client when the server listens. Returns what both say.
+    def pair(self, server, client, ready_when=None, faults=(), **kwargs):
+        """Runs a server, and a client when the server listens. Returns what both say. faults are for both.
 
         The server is ready when it listens on a TCP port, on a Unix socket or by RDMA CM. If it does none
         of these, ready_when is a regular expression for a line that it writes then.
         """
-        flags = ["--no-labels"] + ([] if ready_when is None else [f"--ready-when={ready_when}"])
-        return self._run(self._command("pair", flags) + list(map(str, server)) + ["--"] + list(map(str, client)), kwargs)
+        flags = ["--no-labels"] + ([] if ready_when is None else [f"--ready-when={ready_when}"]) + _rules(faults)
+        return self._run(self._command("pair", flags) + _words(server, "server") + ["--"] + _words(client, "client"), kwargs)
 
     def _run(self, words, kwargs):
         kwargs = {"check": True, "text": True, "capture_output": True, "timeout": _TIMEOUT, **self._environment(kwargs)}
@@ -158,8 +158,16 @@ class RDMADevice:
             self._daemon.wait()
 
 
+def _words(argv, name):
+    """Returns the words of a program. One string is no list of them: it would be one letter each."""
+    if isinstance(argv, (str, bytes)):
+        raise TypeError(f"{name} is the string {argv!r}: give a list of words, as {argv.split()!r}")
+    return list(map(str, argv))
+
+
 def _rules(faults):
-    return [word for rule in faults for word in ("--fault", rule)]
+    """Returns the flags for fault rules. A string is one rule."""
+    return [word for rule in ([faults] if isinstance(faults, str) else faults) for word in ("--fault", str(rule))]
 
 
 @pytest.fixture

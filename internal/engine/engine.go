@@ -162,6 +162,7 @@ func (e *Engine) updatePort() {
 	if c := e.change.Load(); c != nil {
 		info, mbps = c.apply(info, mbps)
 	}
+	e.link.mtu.Store(int64(info.MTU))
 	setPort(e.dev, info, mbps)
 }
 

@@ -11,6 +11,7 @@ import (
 // portLink is the port as the device's link.
 type portLink struct {
 	port atomic.Pointer[Port]
+	mtu  atomic.Int64 // of the network interface
 }
 
 // open returns the port, or nil if it is not open.
@@ -25,6 +26,14 @@ func (l *portLink) open() Port {
 func (l *portLink) Framer() rxe.Framer {
 	f, _ := l.open().(rxe.Framer)
 	return f
+}
+
+// TooLong implements rxe.LimitedLink.
+func (l *portLink) TooLong() (mtu int, lost uint64) {
+	if p, ok := l.open().(interface{ SendDropTooBig() uint64 }); ok {
+		lost = p.SendDropTooBig()
+	}
+	return int(l.mtu.Load()), lost
 }
 
 // Send loses packets while the port is not open.

@@ -20,5 +20,5 @@ var rejectWords = []Word{
 	{Name: "IB_CM_REJ_TIMEOUT", Number: int(wire.RejectTimeout), Meaning: "The peer got no answer in time.", Fix: "See whether packets get through in both directions."},
 	{Name: "IB_CM_REJ_INVALID_SERVICE_ID", Number: int(wire.RejectInvalidServiceID), Meaning: "Nothing listens at that port.", Fix: "Start the server first, and compare address, port and port space."},
 	{Name: "IB_CM_REJ_STALE_CONN", Number: int(wire.RejectStale), Meaning: "The peer still has an older connection of the same queue pair.", Fix: "Connect again with a new queue pair."},
-	{Name: "IB_CM_REJ_CONSUMER_DEFINED", Number: int(wire.RejectConsumer), Meaning: "The server refused the connection: by rdma_reject, because it ended, or because it listens and does not answer.", Fix: "See the server's output. Its private data may have a reason."},
+	{Name: "IB_CM_REJ_CONSUMER_DEFINED", Number: int(wire.RejectConsumer), Meaning: "The server refused the connection: by rdma_reject, because it ended, because it listens and does not answer, or because it listens for another address or for IPv4 only.", Fix: "See the server's output, and give the address at which it listens: localhost may be ::1, so give 127.0.0.1 instead. Its private data may have a reason."},
 }

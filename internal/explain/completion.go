@@ -115,6 +115,7 @@ var causes = [rxe.NumCauses]cause{
 	rxe.CauseDepth:        {Program, "more READs and atomics than max_dest_rd_atomic", "raise it, or lower the peer's max_rd_atomic", nil},
 	rxe.CauseLength:       {Peer, "its length does not fit the message", "check the peer's path MTU and its device", nil},
 	rxe.CauseMTU:          {side: Both, words: mtuWords},
+	rxe.CauseLinkMTU:      {side: Program, words: linkMTUWords},
 	rxe.CauseMisaligned:   {Peer, "an atomic needs an address that is a multiple of 8", "align it", nil},
 	rxe.CauseRemoteKey:    {side: Peer, words: keyWords},
 	rxe.CauseInvalidate:   {Peer, "its key cannot be invalidated", "name a bound type 2 window", nil},
@@ -149,6 +150,11 @@ func nakWords(r *Record, f *rxe.Failure) (why, fix string) {
 func mtuWords(_ *Record, f *rxe.Failure) (why, fix string) {
 	return fmt.Sprintf("path MTUs differ: a packet has %s, this end's path MTU is %d", plural.Of(f.Bytes, "byte"), f.MTU),
 		"use one path_mtu (-m)"
+}
+
+func linkMTUWords(_ *Record, f *rxe.Failure) (why, fix string) {
+	return fmt.Sprintf("packets with path MTU %d exceed the interface's MTU %d", f.MTU, f.Bytes),
+		fmt.Sprintf("use path_mtu %[1]d (-m %[1]d of ibv_*_pingpong and perftest)", f.Fits)
 }
 
 func keyWords(_ *Record, f *rxe.Failure) (why, fix string) {

@@ -283,6 +283,15 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// TestLinkMTU: work whose packets the interface cannot carry says which path MTU it can.
+func TestLinkMTU(t *testing.T) {
+	r := Failed(0x11, &rxe.Failure{Status: rxe.WCRetryExcErr, Cause: rxe.CauseLinkMTU, Bytes: 1500, MTU: 2048, Fits: 1024, Retries: 7})
+	const want = "packets with path MTU 2048 exceed the interface's MTU 1500; use path_mtu 1024 (-m 1024 of ibv_*_pingpong and perftest)."
+	if s := r.String(); !strings.Contains(s, want) || r.Fault != Program {
+		t.Errorf("%s: %s", r.Fault, s)
+	}
+}
+
 // TestWords: each status has a word, and each is found.
 func TestWords(t *testing.T) {
 	for s := rxe.WCSuccess; s <= rxe.WCGeneralErr; s++ {

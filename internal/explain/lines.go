@@ -22,10 +22,10 @@ const seeExplain = "Run the program with gorxe run --explain: it names the call,
 // and MPI print. Each is found by a part of its text, in lower case.
 var lineWords = []Word{
 	{Name: "No IB devices found", Says: []string{"no ib devices found", "no rdma device", "no infiniband device", "failed to get ib devices list", "unable to find the infiniband", "couldn't find rdma device",
-		"no active messages transport", "no device found", "fi_getinfo", "no provider found", "unable to open rdma device", "no openfabrics connection schemes", "btl failed to initialize"},
+		"no active messages transport", "no device found", "fi_getinfo", "did not detect devices", "no provider found", "unable to open rdma device", "no openfabrics connection schemes", "btl failed to initialize"},
 		Meaning: "The program found no RDMA device. The commonest cause is that it runs without gorxe.",
 		Fix:     "Start it with gorxe run, as gorxe run -- PROGRAM. If it runs so, compare gorxe run ibv_devices with the device that it wants, and see gorxe doctor."},
-	{Name: "IB device not found", Says: []string{"ib device .* not found", "network device .* is not available", "couldn't get context for", "failed to open device"},
+	{Name: "IB device not found", Says: []string{"ib device .* not found", "ib device .* wasn't found", "network device .* is not available", "couldn't get context for", "failed to open device"},
 		Meaning: "The program names a device that there is not.", Fix: "The device is rxe0, unless --device names another: see gorxe run ibv_devices. Without gorxe run there is none."},
 	{Name: "couldn't load driver", Says: []string{"couldn't load driver", "no userspace device-specific driver", "couldn't open config directory"},
 		Meaning: "libibverbs did not find a provider library. It tries all that it knows, and needs librxe only.", Fix: "Install rdma-core's providers (ibverbs-providers, libibverbs): see gorxe doctor. Other names than librxe do no harm."},
@@ -47,6 +47,16 @@ var lineWords = []Word{
 		Meaning: "RDMA CM resolved no address or no route.", Fix: "Choose an address that gorxe status lists, or one to which ip route has a route by a device of gorxe."},
 	{Name: "wait for CONNECTED state", Says: []string{`wait for \w+ state`, "connect error", "unexpected cm event", "unexpected event", `unable to perform rdma_\w+ function`, "endpoint timeout", "endpoint is not connected"},
 		Meaning: "Instead of the event or the completion that the program waits for, another one came, or none. The connection was not made, or has ended.", Fix: "Start the server first, and compare address, port and port space."},
+	{Name: "Failed to open NETLINK_RDMA socket", Says: []string{"netlink_rdma"},
+		Meaning: "The program rdma runs without gorxe, on a kernel without RDMA.", Fix: "Start it with gorxe run, as gorxe run -- rdma link."},
+	{Name: "Couldn't Open the XRC Domain", Says: []string{"xrc[ _]domain", `\bxrcd\b`, `^[^a-z]*xrc[^a-z]*$`},
+		Meaning: "The program needs XRC, which gorxe does not have, like rdma_rxe.", Fix: "Use RC instead: leave -c XRC out, or choose another program."},
+	{Name: "Found Incompatibility issue with GID types", Says: []string{"incompatibility issue with gid types"},
+		Meaning: "perftest says that one end uses the GID of an IPv4 address and the other end that of an IPv6 address.", Fix: "Use -x 1 at both ends, which is the IPv4 address: see gorxe status."},
+	{Name: "Requested size larger than port MTU", Says: []string{"requested size larger than port mtu", "max msg size in ud is"},
+		Meaning: "A message of UD has one packet, so it is not longer than the path MTU.", Fix: "Choose a smaller size (-s), or a larger MTU of the interface: gorxe status has both."},
+	{Name: "There was an error initializing an OpenFabrics device", Says: []string{"error initializing an openfabrics device"},
+		Meaning: "Open MPI's transport openib could not use the device. It is old, and the program may go on with another one.", Fix: "Use UCX: mpirun --mca pml ucx --mca btl ^openib."},
 	{Name: "is not CPU frequency", Says: []string{"conflicting cpu frequency"}, Meaning: "perftest warns that its times may be wrong. It has nothing to do with RDMA.", Fix: "None; -F leaves the warning out."},
 	{Name: "inline feature", Says: []string{"inline feature"}, Meaning: "perftest says that it knows no inline size for this device, and uses none.", Fix: "None, or -I BYTES."},
 }
@@ -130,7 +140,7 @@ func Search(line string) (list []Word) {
 				continue
 			}
 			for _, w := range Find(m[1]) {
-				if (n.kind == "" || w.Kind == n.kind) && w.Name != statusWords[0].Name {
+				if (n.kind == "" && w.Kind != exitKind || w.Kind == n.kind) && w.Name != statusWords[0].Name {
 					add(&w)
 				}
 			}
@@ -171,10 +181,12 @@ func number(name string, all []Word) (list []Word, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	var rare []Word
+	var rare, exits []Word
 	for _, w := range all {
 		switch {
 		case w.Number != n && (n >= 0 || w.Kind != errnoKind || w.Number != -n), n < 0 && w.Number == n:
+		case w.Kind == exitKind:
+			exits = append(exits, w)
 		case w.foreign:
 			rare = append(rare, w)
 		default:
@@ -184,5 +196,5 @@ func number(name string, all []Word) (list []Word, ok bool) {
 	if list == nil {
 		list = rare
 	}
-	return list, true
+	return append(exits, list...), true
 }

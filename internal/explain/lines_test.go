@@ -2,6 +2,7 @@ package explain
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,8 +61,18 @@ func TestLines(t *testing.T) {
 		"NCCL WARN NET/IB : Got completion from peer 10.0.0.2<44> with status=12 opcode=0 len=0 vendor err 129": "IBV_WC_RETRY_EXC_ERR",
 		"mlx5: node1: got completion with error:":                                                               "got completion with error",
 		"The OpenFabrics (openib) BTL failed to initialize":                                                     "No IB devices found",
+		"Failed to open NETLINK_RDMA socket":                                                                    "Failed to open NETLINK_RDMA socket",
+		" Couldn't Open the XRC Domain":                                                                         "Couldn't Open the XRC Domain",
+		"Error opening XRC domain":                                                                              "Couldn't Open the XRC Domain",
+		"XRC":                                                                                                   "Couldn't Open the XRC Domain",
+		" IB device 'mlx5_0' wasn't found":                                                                      "IB device not found",
+		" Did not detect devices":                                                                               "No IB devices found",
+		" Found Incompatibility issue with GID types.":                                                          "Found Incompatibility issue with GID types",
+		" Requested size larger than port MTU (1024)":                                                           "Requested size larger than port MTU",
+		"WARNING: There was an error initializing an OpenFabrics device.":                                       "There was an error initializing an OpenFabrics device",
+		"fi_domain: error: 2":                                                                                   "IBV_WC_LOC_QP_OP_ERR, ENOENT",
 		// nothing
-		"65536      1000             959.63             587.76": "", "hello": "", "": "", "success": "",
+		"65536      1000             959.63             587.76": "", "hello": "", "": "", "success": "", " Using XRC		: OFF": "",
 	} {
 		var names []string
 		for _, w := range Search(line) {
@@ -122,5 +133,18 @@ func TestVerbWords(t *testing.T) {
 				t.Errorf("%s: %q: %v", w.Name, part, err)
 			}
 		}
+	}
+}
+
+// TestExitCodes: an exit code of gorxe is explained beside what else has its number.
+func TestExitCodes(t *testing.T) {
+	for number, also := range map[string]string{"2": "ENOENT", "3": "IBV_WC_LOC_EEC_OP_ERR", "125": "ECANCELED", "126": "ENOKEY", "127": "EKEYEXPIRED"} {
+		list := Find(number)
+		if len(list) < 2 || list[0].Kind != exitKind || list[0].Fix == "" || !slices.ContainsFunc(list, func(w Word) bool { return w.Name == also }) {
+			t.Errorf("%s is %+v", number, list)
+		}
+	}
+	if list := Find("124"); len(list) == 0 || list[0].Kind == exitKind {
+		t.Errorf("124 is %+v", list)
 	}
 }

@@ -12,9 +12,9 @@ import (
 type Word struct {
 	Name string
 	// "completion status", "asynchronous event", "errno", "acknowledgement", "event of RDMA CM",
-	// "reject reason of RDMA CM", "verb", "error line"
+	// "reject reason of RDMA CM", "verb", "error line", "exit code of gorxe"
 	Kind    string
-	Number  int      // of a status, an errno or a reject reason, as programs print it; else -1
+	Number  int      // of a status, an errno, a reject reason or an exit code; else -1
 	Text    string   // of ibv_wc_status_str or strerror
 	Says    []string // regular expressions: lines that mean it have one of them, in lower case
 	Meaning string
@@ -92,7 +92,7 @@ var allWords = sync.OnceValue(func() (list []Word) {
 				if says := statusSays[rxe.WCStatus(i)]; says != "" {
 					w.Says = []string{says}
 				}
-			case errnoKind, rejectKind: // it has its number
+			case errnoKind, rejectKind, exitKind: // it has its number
 			default:
 				w.Number = -1
 			}
@@ -112,11 +112,12 @@ var allWords = sync.OnceValue(func() (list []Word) {
 	}
 	add(lineKind, lineWords)
 	add(errnoKind, errnoList())
+	add(exitKind, exitWords)
 	return list
 })
 
-// IsName reports whether a word is a name and not a line that a program prints.
-func (w *Word) IsName() bool { return w.Kind != lineKind }
+// IsName reports whether a word is a name, and not a line that a program prints or an exit code.
+func (w *Word) IsName() bool { return w.Kind != lineKind && w.Kind != exitKind }
 
 // Prefixes are those of the names, which Find does not need.
 var Prefixes = []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_", "IB_CM_REJ_", "RDMA_"}
@@ -124,7 +125,7 @@ var Prefixes = []string{"", "IBV_", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_", "
 // Find returns the words with a name, in any case, with or without its prefix. Statuses and errnos
 // are found by their text too, as ibv_wc_status_str and strerror have it. A number finds the
 // status, the errno and the reject reason that have it: programs print any of them. So does a
-// negative errno.
+// negative errno, and an exit code of gorxe.
 func Find(name string) (list []Word) {
 	all := allWords()
 	if list, ok := number(name, all); ok {

@@ -63,7 +63,7 @@ func (g *given) parse() (r Rule, err error) {
 		if i == 0 {
 			if f = p.find(item); f == nil {
 				if name, options, ok := strings.Cut(item, " "); ok && p.find(name) != nil {
-					return r, g.bad(item, at, "options follow a comma: %s %s,%s", p.name, name, strings.TrimSpace(options))
+					return r, g.bad(item, at, "options follow a comma: %s", withCommas(p.name+" "+name, options))
 				}
 				return r, g.bad(item, at, "%s", unknown("a "+p.name+" rule says", item, p.faults()))
 			}
@@ -77,6 +77,19 @@ func (g *given) parse() (r Rule, err error) {
 		return Rule{}, g.badKey(key, why)
 	}
 	return r, nil
+}
+
+// withCommas writes options that follow a space as a rule has them. One without a key may be a
+// probability, as 1%.
+func withCommas(rule, options string) string {
+	options = strings.Join(strings.Fields(options), ",")
+	if with := rule + ",p=" + options; !strings.Contains(options, "=") {
+		if _, err := Parse(with); err == nil {
+			return with
+		}
+		return rule + ",KEY=VALUE"
+	}
+	return rule + "," + options
 }
 
 // item reads one KEY=VALUE.

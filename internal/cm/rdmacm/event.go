@@ -56,6 +56,7 @@ type Event struct {
 	UD   *UDEvent
 	// Multicast is what MulticastJoin and MulticastError are about.
 	Multicast *Multicast
+	IPv6      bool // of Rejected: the peer's address is of IPv6
 }
 
 // ConnEvent is struct rdma_conn_param of an event. The depths are the receiver's: what

@@ -60,3 +60,30 @@ func TestPytestProgram(t *testing.T) {
 		})
 	}
 }
+
+// TestPytestWords: run, popen and pair of the plugin pass fault rules and words on. A string for a
+// program is refused.
+func TestPytestWords(t *testing.T) {
+	need(t, "/usr/bin/python3")
+	notNative(t, "pytest plugin")
+	dir := t.TempDir()
+	must.OK(t, os.WriteFile(filepath.Join(dir, "gorxe"), []byte("#!/bin/sh\necho \"$*\"\n"), 0o755)) //nolint:gosec // a program
+	for call, want := range map[string]string{
+		"d.run(['a', 1], faults=['packet drop', 'verb fail']).stdout":                   "run --fault packet drop --fault verb fail -- a 1",
+		"d.run(['a'], faults='packet drop').stdout":                                     "run --fault packet drop -- a",
+		"d.popen(['a'], faults=['packet drop'], stdout=-1, text=True).communicate()[0]": "run --fault packet drop -- a",
+		"d.pair(['a'], ['b', 2], faults=['packet drop']).stdout":                        "pair --no-labels --fault packet drop -- a -- b 2",
+		"d.pair(['a'], ['b'], 'ready', faults='packet drop').stdout":                    "pair --no-labels --ready-when=ready --fault packet drop -- a -- b",
+		"d.run('ibv_devinfo -v')":                                                       "TypeError: argv is the string 'ibv_devinfo -v': give a list of words, as ['ibv_devinfo', '-v']",
+		"d.popen('a')":                                                                  "TypeError: argv is the string 'a': give a list of words, as ['a']",
+		"d.pair('a', ['b'])":                                                            "TypeError: server is the string 'a': give a list of words, as ['a']",
+		"d.pair(['a'], 'b')":                                                            "TypeError: client is the string 'b': give a list of words, as ['b']",
+	} {
+		cmd := exec.Command("/usr/bin/python3", "-c", "import gorxe_pytest; d = gorxe_pytest.RDMADevice(); print("+call+")")
+		cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + must.Get[string](t)(filepath.Abs("../../../dist/python"))}
+		out, _ := cmd.CombinedOutput()
+		if lines := strings.Split(strings.TrimSpace(string(out)), "\n"); lines[len(lines)-1] != want {
+			t.Errorf("%s: got\n%s\nwant %q", call, out, want)
+		}
+	}
+}
