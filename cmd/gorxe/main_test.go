@@ -187,7 +187,7 @@ func TestCanceled(t *testing.T) {
 		cancel()
 		return ctx, nil
 	}
-	code := run(ended, []string{"demo", "--no-pcap"}, streams{out: &out, err: &said})
+	code := run(ended, []string{"demo", "--no-pcap", "--addresses", "127.83.65.1,127.83.65.2"}, streams{out: &out, err: &said})
 	if code == exitOK || said.Len() > 0 {
 		t.Errorf("exit code %d, standard error %q", code, said.String())
 	}
