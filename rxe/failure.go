@@ -62,8 +62,9 @@ const (
 	CauseRemoteKey          // the peer's key gives no access: Key
 	CauseInvalidate         // a key that cannot be invalidated
 	CauseMTU                // the peer's packets are as long as another path MTU allows: Bytes, MTU
-	CauseLinkMTU            // the link loses packets as long as the path MTU allows: Bytes, MTU, Fits
-	CauseLimit              // the message is longer than max_msg_sz of a Subdevice: Bytes
+	// the link loses packets as long as the path MTU allows: Bytes, MTU, Fits
+	CauseLinkMTU
+	CauseLimit // the message is longer than max_msg_sz of a Subdevice: Bytes
 	NumCauses
 )
 
@@ -105,17 +106,16 @@ func (q *QP) blameMemory() {
 	q.refused = KeyRefusal{}
 }
 
-// blameLink changes the cause if the link has lost packets because they were too long for it, and the
-// packet at una of this work request is so long, too.
+// blameLink changes the cause if the link has lost packets because they were too long for it, and
+// the packet at una of this work request is so long, too.
 func (q *QP) blameLink(f *Failure, wqe *sendEntry) {
-	const least = 20 + 8 + 12 + 4 // bytes of IPv4, UDP, BTH and ICRC
 	link, ok := q.dev.cfg.Link.(LimitedLink)
 	if !ok || wqe == nil || q.dev.localGID(q.attr.AH.DGID.Addr()) {
 		return
 	}
 	acked := uint64(max(q.send.una.Diff(wqe.first), 0)) * uint64(q.mtu())
 	rest := uint64(wqe.length) - min(acked, uint64(wqe.length))
-	if mtu, lost := link.TooLong(); lost > 0 && min(rest, uint64(q.mtu()))+least > uint64(mtu) {
+	if mtu, lost := link.TooLong(); lost > 0 && min(rest, uint64(q.mtu()))+leastHeaders > uint64(mtu) {
 		f.Cause, f.Bytes, f.MTU, f.Fits = CauseLinkMTU, uint64(mtu), q.attr.PathMTU, q.dev.activeMTU()
 	}
 }
