@@ -24,7 +24,7 @@ PACKETS    ?= 1000000
 PREFIX     ?= $(if $(shell test -w /usr/local && echo yes),/usr/local,$(HOME)/.local)
 
 .DEFAULT_GOAL := help
-.PHONY: help have-go install uninstall build packages debians test-packages test-containers demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile kills soak-programs bench pcap-speed lint prose oracles fmt clean setup
+.PHONY: help have-go install uninstall build packages debians test-packages test-containers test-labs demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,7 @@ packages: have-go ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/pa
 
 # Those that take longest, or need Docker.
 CONTAINER_TESTS := TestRuntimeLeavesNothing|TestPodsKilled|TestCRI|TestSharedDaemon|TestDocker|TestARM64
+LAB_TESTS := TestLab
 
 debians: ## Make the Debians and the package repository of make test-packages, once
 	@./scripts/setup.sh packages
@@ -58,11 +59,16 @@ debians: ## Make the Debians and the package repository of make test-packages, o
 test-packages: debians ## Test what make packages makes, the README, the image and the runtime, offline, in Debians of their own
 	$(GO) build -o bin/gotest ./scripts/gotest
 	cd scripts/packages && $(GO) vet .
-	cd scripts/packages && ../../bin/gotest -timeout 20m -count=1 -parallel 4 -skip '$(CONTAINER_TESTS)' .
+	cd scripts/packages && ../../bin/gotest -timeout 20m -count=1 -parallel 4 -skip '$(CONTAINER_TESTS)|$(LAB_TESTS)' .
 
 test-containers: ## Test the runtime with Docker, containerd, a shared daemon and pods, 100 kills, and the binary for arm64
 	@./scripts/setup.sh containers
 	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 30m -count=1 -run '$(CONTAINER_TESTS)' .
+
+test-labs: ## Test examples/labs with podman-compose, docker-compose, Slurm and gorxe lab
+	@./scripts/setup.sh labs
+	@./scripts/debian-root.sh && ./scripts/debian-root.sh slurm
+	cd scripts/packages && $(GO) test -timeout 30m -count=1 -run '$(LAB_TESTS)' -v .
 
 demo: have-go ## Run stock RDMA programs under gorxe run, then two devices over UDP
 	@./scripts/setup.sh demo
@@ -149,6 +155,11 @@ soak-programs: setup ## Start and kill programs of two daemons for SOAK, 20 at a
 bench: setup ## Measure stock programs and Go benchmarks, beside plain UDP
 	$(GO) run ./scripts/bench -rows '$(ROWS)'
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h ./...
+
+scale: setup ## Measure 1, 10 and 100 idle pods, and 1,000 nodes that connect to each other
+	$(GO) run ./scripts/scale
+	$(GO) run ./scripts/scale ibv_rc_pingpong -d rxe0 -g 1
+	GORXE_NODES=1000 $(GO) test -v -count=1 -timeout 1h -run TestMesh ./internal/cm/sim
 
 cores: setup ## Measure 1 to 16 pairs of programs at once; bin/cores then runs on any x86-64 Linux
 	@./scripts/cores.sh bin/cores

@@ -20,7 +20,7 @@ const (
 	bytesPerMbps = 1_000_000 / 8
 )
 
-// What is read from a program's memory with one call (docs/design/0042, 0057).
+// What is read from a program's memory with one call (docs/design/0065).
 const (
 	// aheadMessage is the longest short message, in bytes. Short ones to another device leave with
 	// fewer others, because their receiver would have less to do meanwhile. Measured (0053): WRITEs

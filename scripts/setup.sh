@@ -76,7 +76,7 @@ if [ "$what" = tests ]; then
 	# What looks at the pages of `gorxe pcap show --html`: internal/pcap/ladder.
 	need chromium-headless-shell chromium-headless sh -c 'command -v chromium-headless-shell || command -v chromium || command -v headless_shell'
 fi
-if [ "$what" = packages ] || [ "$what" = containers ]; then
+if [ "$what" = packages ] || [ "$what" = containers ] || [ "$what" = labs ]; then
 	need mmdebstrap - command -v mmdebstrap
 	need util-linux util-linux command -v unshare
 	need iproute2 iproute command -v ip
@@ -87,10 +87,16 @@ if [ "$what" = packages ] || [ "$what" = containers ]; then
 	need runc runc command -v runc
 	need crun crun command -v crun
 fi
-if [ "$what" = containers ]; then
+if [ "$what" = containers ] || [ "$what" = labs ]; then
 	need containernetworking-plugins containernetworking-plugins sh -c 'test -x /usr/lib/cni/bridge || test -x /usr/libexec/cni/bridge'
 	need docker.io moby-engine sh -c 'command -v docker && command -v dockerd'
 	need qemu-user-static qemu-user-static command -v qemu-aarch64-static
+fi
+if [ "$what" = labs ]; then
+	need docker-compose docker-compose command -v docker-compose
+	need podman-compose podman-compose command -v podman-compose
+	# gives names to podman's containers
+	need golang-github-containernetworking-plugin-dnsname podman-plugins sh -c 'test -x /usr/lib/cni/dnsname || test -x /usr/libexec/cni/dnsname'
 fi
 
 as_root=()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -234,7 +235,7 @@ func explainRun(outcome keeper.Outcome, w io.Writer) {
 
 // unexplained says what gorxe knows of a program that failed, unless another flag tells it.
 func (c *runCmd) unexplained(errors uint64, faults []fault.Status) string {
-	if c.Explain || c.ExplainTo != "" || c.dir() != "" {
+	if c.Explain || c.ExplainTo != "" || c.dir() != "" || c.Why == whyNone {
 		return ""
 	}
 	var seen []string
@@ -247,7 +248,7 @@ func (c *runCmd) unexplained(errors uint64, faults []fault.Status) string {
 	if seen == nil {
 		return ""
 	}
-	return strings.Join(seen, ", ") + ": --explain says why"
+	return strings.Join(seen, ", ") + ": " + cmp.Or(c.Why, "--explain") + " says why"
 }
 
 // explainTo appends the errors of a program that has ended to a file, if there are any.

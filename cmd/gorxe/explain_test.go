@@ -22,6 +22,8 @@ func TestUnexplained(t *testing.T) {
 		{runCmd{}, 3, []fault.Status{fired, missed}, "1 fault rule fired, 3 errors: --explain says why"},
 		{runCmd{}, 0, []fault.Status{fired, fired}, "2 fault rules fired: --explain says why"},
 		{runCmd{trialFlags: trialFlags{Explain: true}}, 1, nil, ""},
+		{runCmd{labFlags: labFlags{Why: whyVerdict}}, 1, nil, "1 error: --verdict DIR says why"},
+		{runCmd{labFlags: labFlags{Why: whyNone}}, 1, nil, ""},
 		{runCmd{ExplainTo: "file"}, 1, nil, ""},
 		{runCmd{verdictFlags: verdictFlags{Verdict: "dir"}}, 1, nil, ""},
 		{runCmd{verdictFlags: verdictFlags{VerdictOnFailure: "dir"}}, 1, []fault.Status{fired}, ""},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ Of a node: cmd is its program, a line for the shell or a list of words. {HOST} a
 
 Of a link: mtu, and rate, latency, queue, loss and ecn, which are those of the fault rule "packet shape", in each direction. They concern the packets of devices, and no TCP.
 
-If a program fails, the others are ended. The exit code is the highest one of the programs that ended by themselves. It is 125 if a program did not start or was not ready in time, 130 if a signal ended the lab, and 2 if the command line or the file is wrong. All processes of a lab end with it. Fault rules and chaos are in $GORXE_FAULTS and $GORXE_CHAOS. They are for each program, and a rule that never fires on a host fails it.
+If a program fails, the others are ended. The exit code is the highest one of the programs that ended by themselves. It is 125 if a program did not start or was not ready in time, or if the capture could not be written, 130 if a signal ended the lab, and 2 if the command line or the file is wrong. All processes of a lab end with it. Fault rules and chaos are in $GORXE_FAULTS and $GORXE_CHAOS. They are for each program, and a rule that never fires on a host fails it.
 
 Examples:
   gorxe lab incast.yml
@@ -85,17 +86,23 @@ func (c labCmd) Run(ctx context.Context, std streams) error {
 			return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 		}
 		defer lab.ClearUp() // if the process inside was killed
-		code, err := hosts.Enter("a lab", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
+		code, err := hosts.Enter(ctx, "a lab", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
 		if err == nil && code != 0 {
 			err = errSaid
 		}
 		return exitCode(code, err)
 	}
+	holdSignals()
 	if err := c.prepare(); err != nil {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 	}
 	return c.run(ctx, l, std)
 }
+
+// holdSignals keeps this process, inside the namespaces, alive until its programs have ended. A
+// terminal sends a signal to all processes, and the process outside sends one as well. The first
+// one ends the context of the command.
+func holdSignals() { signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT) }
 
 // read reads the file.
 func (c *labCmd) read() (*labfile.Lab, error) {
@@ -117,14 +124,23 @@ func (c *labCmd) read() (*labfile.Lab, error) {
 
 // run runs the lab in the namespaces of this process.
 func (c *labCmd) run(ctx context.Context, l *labfile.Lab, std streams) (err error) {
-	// The end of the process outside may send more than one signal. None may end this one before
-	// the programs have ended.
-	held := make(chan os.Signal, 1)
-	signal.Notify(held, unix.SIGTERM, unix.SIGINT)
 	started := time.Now()
 	config := lab.Config{Lab: l, Timeout: c.Timeout, Labels: c.Labels, CM: listeners, CaptureMax: c.captureMax()}
+	why := whyVerdict
+	if c.dir() != "" {
+		why = whyNone
+	}
+	config.Flags = []string{"--why=" + why}
 	if c.LogLevel != "" {
-		config.Flags = []string{"--log-level", c.LogLevel}
+		config.Flags = append(config.Flags, "--log-level", c.LogLevel)
+	}
+	if c.PCAP != "" {
+		// that it cannot be written shall be known before the programs run
+		f, err := os.OpenFile(c.PCAP, os.O_WRONLY|os.O_CREATE, 0o666)
+		if err != nil {
+			return c.failed(&keeper.ExitError{Code: keeper.ExitFailed, Err: fmt.Errorf("--pcap: %w", err)})
+		}
+		f.Close()
 	}
 	if c.PCAP != "" || c.dir() != "" {
 		near := filepath.Dir(c.PCAP)
@@ -149,20 +165,30 @@ func (c *labCmd) run(ctx context.Context, l *labfile.Lab, std streams) (err erro
 	case code != 0:
 		err = errSaid // by the programs
 	}
+	if failure := c.writePCAP(l, ends); failure != nil {
+		complain(std, failure)
+		code, err = max(code, keeper.ExitFailed), cmp.Or(err, errSaid)
+	}
 	c.keep(l, ends, started, code, std)
 	return exitCode(code, err)
+}
+
+// writePCAP writes the capture of --pcap, if it is wanted.
+func (c *labCmd) writePCAP(l *labfile.Lab, ends []lab.End) error {
+	if c.PCAP == "" {
+		return nil
+	}
+	if _, err := merge(c.PCAP, os.O_CREATE|os.O_TRUNC, l, ends, 0); err != nil {
+		return fmt.Errorf("--pcap: %w", err)
+	}
+	return nil
 }
 
 // exitInterrupted is the exit code of a lab that a signal ended: SIGINT's, as a shell shows it.
 const exitInterrupted = 128 + 2
 
-// keep writes the capture and the verdict that are wanted.
+// keep writes the verdict, if one is wanted.
 func (c *labCmd) keep(l *labfile.Lab, ends []lab.End, started time.Time, code int, std streams) {
-	if c.PCAP != "" {
-		if _, err := merge(c.PCAP, os.O_CREATE|os.O_TRUNC, l, ends, 0); err != nil {
-			complain(std, fmt.Errorf("--pcap: %w", err))
-		}
-	}
 	if c.dir() == "" {
 		return
 	}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gorxe/gorxe/cmd/internal/labfile"
+	"github.com/gorxe/gorxe/internal/service/keeper"
 )
 
 // TestLabHelp: the file that the help shows can be read.
@@ -47,5 +50,23 @@ func TestLabRefused(t *testing.T) {
 	}
 	if code, _, stderr := gorxe(t, "lab", "/no/such/file"); code != exitUsage || !strings.Contains(stderr, "/no/such/file") {
 		t.Errorf("no file: exit code %d, %q", code, stderr)
+	}
+}
+
+// TestLabCapture: a capture that cannot be written is told before the programs run, and one that
+// the disk does not take is an error at the end.
+func TestLabCapture(t *testing.T) {
+	c, l := labCmd{}, &labfile.Lab{}
+	c.PCAP = t.TempDir()
+	err := c.run(t.Context(), l, streams{out: io.Discard, err: io.Discard})
+	var exit *keeper.ExitError
+	if !errors.As(err, &exit) || exit.Code != keeper.ExitFailed || !strings.Contains(err.Error(), "--pcap: open "+c.PCAP+": is a directory") {
+		t.Errorf("a directory: %v", err)
+	}
+	for path, well := range map[string]bool{"": true, filepath.Join(t.TempDir(), "x"): true, "/dev/full": false} {
+		c.PCAP = path
+		if err := c.writePCAP(l, nil); (err == nil) != well || err != nil && !strings.HasPrefix(err.Error(), "--pcap: ") {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }

@@ -8,10 +8,18 @@ import (
 	"github.com/gorxe/gorxe/internal/service/keeper"
 )
 
+// whyVerdict is what says why something failed on a host of gorxe lab or pair --hosts, where
+// --explain does not go; whyNone is for a lab that has it.
+const (
+	whyVerdict = "--verdict DIR"
+	whyNone    = "none"
+)
+
 // labFlags are those with which gorxe lab starts the program of a host.
 type labFlags struct {
 	Link    []string `name:"link" hidden:"" sep:"none" help:"A fault rule that is the model of a link. It need not fire."`
 	PCAPMax uint64   `name:"pcap-max" hidden:"" help:"How many bytes of packets --pcap captures. Its file exists, and is empty."`
+	Why     string   `name:"why" hidden:"" help:"What says why something failed, as the user gives it to the command around this one (default: --explain; none: it is said anyway)."`
 	SaveTo  string   `name:"save-to" hidden:"" help:"Write what is known of the run to this file, for the verdict of a lab."`
 }
 

@@ -71,11 +71,14 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 		return usageError{errors.New("--hosts has one device, rxe0, on each host: --device, --devices, --speed and --socket do not go with it")}
 	}
 	if c.Hosts && !c.Inside {
-		code, err := hosts.Enter("--hosts", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
+		code, err := hosts.Enter(ctx, "--hosts", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
 		if err == nil && code != 0 {
 			err = errSaid
 		}
 		return exitCode(code, err)
+	}
+	if c.Inside {
+		holdSignals()
 	}
 	if _, err := c.capture(c.PCAP); err != nil {
 		return err
@@ -131,7 +134,9 @@ func (c *pairCmd) split() (at int, err error) {
 // have a socket of their own.
 func (c *pairCmd) place() (flags, programs []string, err error) {
 	if c.Hosts {
-		return c.runFlags(), keeper.FillIn(c.Programs, pair.ServerAddress.Addr().String()), nil
+		both := c.deviceFlags
+		both.PCAP = "" // endFlags has it for the server
+		return append(both.runFlags(), "--why="+whyVerdict), keeper.FillIn(c.Programs, pair.ServerAddress.Addr().String()), nil
 	}
 	if err := c.alone(&c.deviceFlags); err != nil {
 		return nil, nil, err
@@ -210,9 +215,13 @@ func listeners(sockets []string) (pids []int) {
 	return pids
 }
 
-// endFlags are the flags for the gorxe run of one end: its role, and where its verdict goes.
+// endFlags are the flags for the gorxe run of one end: its role, and where its verdict goes. On
+// hosts of their own each end has a daemon, and only the server's writes the capture.
 func (c *pairCmd) endFlags(end string) []string {
 	flags := []string{"--role=" + end}
+	if c.Hosts && c.PCAP != "" && end == "server" {
+		flags = append(flags, "--pcap="+c.PCAP)
+	}
 	if c.dir() != "" {
 		flags = append(flags, c.flag()+"="+filepath.Join(c.dir(), end))
 	}

@@ -23,7 +23,7 @@ func (c *caller) credentials() (Credentials, error) {
 	if st.TGID != owner.tgid || !c.r.s.listener.Valid(c.r.n.ID) {
 		return Credentials{}, unix.ESRCH
 	}
-	if !procmem.ByNumber(st.UID) {
+	if !procmem.ByNumber(st.UID, st.Permitted) {
 		owner.space.MemOnly()
 	}
 	return Credentials{PID: owner.tgid, Rights: st.Rights}, nil

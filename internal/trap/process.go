@@ -159,7 +159,7 @@ func (t *processes) open(r *receiver, old *process, st procfs.Status) (*process,
 		tgid: st.TGID, pidfd: pidfd, since: time.Now(),
 		space: procmem.New(mem, st.TGID, &r.s.cfg.User.accesses), image: procfs.Image(r.thread()), budget: budget,
 	}
-	if !procmem.ByNumber(st.UID) {
+	if !procmem.ByNumber(st.UID, st.Permitted) {
 		p.space.MemOnly()
 	}
 	// All of this was read under a number. It is the caller's if the caller was

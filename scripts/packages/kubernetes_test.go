@@ -19,11 +19,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// manifests returns the objects of dist/kubernetes, which have the API's types. An unknown or
-// doubled member is an error.
+// manifests returns the objects of dist/kubernetes.
 func manifests(t *testing.T) (list []runtime.Object) {
+	t.Helper()
+	for _, name := range []string{"installer", "runtimeclass", "example"} {
+		text, err := os.ReadFile("../../dist/kubernetes/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, objects(t, text)...)
+	}
+	return list
+}
+
+// objects returns those of a text, which have the API's types. An unknown or doubled member is an
+// error.
+func objects(t *testing.T, text []byte) (list []runtime.Object) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, nodev1.AddToScheme} {
@@ -32,32 +47,21 @@ func manifests(t *testing.T) (list []runtime.Object) {
 		}
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	files, err := filepath.Glob("../../dist/kubernetes/*.yaml")
-	if err != nil || len(files) != 3 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	for documents := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text))); ; {
+		buffer := make([]byte, len(text)+1)
+		n, err := documents.Read(buffer)
+		if errors.Is(err, io.EOF) {
+			return list
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		for documents := yaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text))); ; {
-			buffer := make([]byte, len(text)+1)
-			n, err := documents.Read(buffer)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			object, _, err := decoder.Decode(buffer[:n], nil, nil)
-			if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			list = append(list, object)
+		object, _, err := decoder.Decode(buffer[:n], nil, nil)
+		if err != nil {
+			t.Fatalf("%v in:\n%s", err, buffer[:n])
 		}
+		list = append(list, object)
 	}
-	return list
 }
 
 // one returns the only object of a type.
@@ -103,6 +107,48 @@ func TestKubernetes(t *testing.T) {
 		if set.Spec.Template.Labels[name] != value {
 			t.Errorf("no pod has label %s", name)
 		}
+	}
+}
+
+// TestKustomize builds an overlay that names dist/kubernetes and another image.
+func TestKustomize(t *testing.T) {
+	files := filesys.MakeFsInMemory()
+	for _, name := range []string{"installer", "runtimeclass", "kustomization"} {
+		text, err := os.ReadFile("../../dist/kubernetes/" + name + ".yaml")
+		if err == nil {
+			err = files.WriteFile("/kubernetes/"+name+".yaml", text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	overlay := "resources: [../kubernetes]\nimages: [{name: gorxe, newName: registry.example/gorxe, newTag: '1.2'}]\n"
+	if err := files.WriteFile("/overlay/kustomization.yaml", []byte(overlay)); err != nil {
+		t.Fatal(err)
+	}
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "/overlay")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := built.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := objects(t, text)
+	pod := one[*appsv1.DaemonSet](t, list).Spec.Template.Spec
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		if c.Image != "registry.example/gorxe:1.2" {
+			t.Errorf("%s has the image %s", c.Name, c.Image)
+		}
+	}
+	one[*nodev1.RuntimeClass](t, list)
+	one[*corev1.Namespace](t, list)
+	// The end of a document cuts the last newline of what stands there.
+	script := func(list []runtime.Object) string {
+		return strings.TrimSpace(one[*corev1.ConfigMap](t, list).Data["install.sh"])
+	}
+	if is := script(list); is == "" || is != script(manifests(t)) {
+		t.Errorf("the script became:\n%s", is)
 	}
 }
 

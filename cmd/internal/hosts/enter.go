@@ -2,6 +2,7 @@
 package hosts
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,9 +18,9 @@ import (
 const failed = 125
 
 // Enter runs this program again in namespaces of its own, where it may make hosts. A user namespace
-// gives an ordinary user the right to do so. It returns the exit code. What names the wish of the
-// user, for errors.
-func Enter(what string, args []string) (int, error) {
+// gives an ordinary user the right to do so. It returns the exit code when the program inside has
+// ended, which gets a SIGTERM at the end of ctx. What names the wish of the user, for errors.
+func Enter(ctx context.Context, what string, args []string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return failed, err
@@ -38,7 +39,11 @@ func Enter(what string, args []string) (int, error) {
 	// The kernel sends the death signal when the thread ends that started the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err = cmd.Run()
+	if err = cmd.Start(); err == nil {
+		stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) }) //nolint:errcheck // it may have ended
+		err = cmd.Wait()
+		stop()
+	}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:

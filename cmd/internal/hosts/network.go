@@ -21,13 +21,18 @@ type Network struct {
 
 // New makes the network of a lab. This process must be in namespaces of its own (Enter). If names
 // is not empty, each host knows its name, and the file names is its /etc/hosts.
-func New(lab *labfile.Lab, names string) (n *Network, err error) {
-	n = &Network{hosts: make(map[string]*host), lab: lab}
-	defer func() {
-		if err != nil {
-			n.Close()
-		}
-	}()
+func New(lab *labfile.Lab, names string) (*Network, error) {
+	n := &Network{hosts: make(map[string]*host), lab: lab}
+	if err := n.build(names); err != nil {
+		n.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+// build makes the hosts, switches and links. After an error some are there.
+func (n *Network) build(names string) error {
+	lab := n.lab
 	for i := range lab.Hosts {
 		name := lab.Hosts[i].Name
 		known := name
@@ -36,14 +41,14 @@ func New(lab *labfile.Lab, names string) (n *Network, err error) {
 		}
 		h, err := newHost(known, names)
 		if err != nil {
-			return nil, fmt.Errorf("host %s: %w", name, err)
+			return fmt.Errorf("host %s: %w", name, err)
 		}
 		n.hosts[name] = h
 	}
 	if err := n.fabric(); err != nil {
-		return nil, err
+		return err
 	}
-	return n, n.each(func(h *labfile.Host) error {
+	return n.each(func(h *labfile.Host) error {
 		joints := []joint{{name: "lo"}}
 		for _, p := range h.Ports {
 			joints = append(joints, joint{p.Interface, p.Address})

@@ -221,8 +221,9 @@ func (r *run) play(ctx context.Context, e *End) error {
 	defer p.Stop()
 	if waiting := r.waiting(h.Name); len(waiting) > 0 {
 		if err := p.UntilReady(ctx); ctx.Err() == nil && err != nil {
+			ended := p.Ended()
 			p.Stop()
-			e.Code = max(p.Code(), program.Failed)
+			e.Code = unreadyCode(ended, p.Code())
 			return err
 		}
 	}
@@ -235,6 +236,15 @@ func (r *run) play(ctx context.Context, e *End) error {
 	}
 	e.Code = p.Code()
 	return nil
+}
+
+// unreadyCode is the exit code of a program that was not ready in time. Its own counts only if it
+// ended by itself: the lab has ended it otherwise.
+func unreadyCode(ended bool, code int) int {
+	if !ended {
+		return program.Failed
+	}
+	return max(code, program.Failed)
 }
 
 // runs notes whether the program of a host runs.
@@ -277,7 +287,7 @@ func (r *run) start(e *End) (*program.Program, error) {
 	}
 	if e.files == nil {
 		c.Ready = program.Ready{
-			Timeout: r.Timeout, When: h.ReadyWhen, CM: r.CM, Sockets: []string{socket},
+			Timeout: r.Timeout, When: h.ReadyWhen, Key: "ready-when", CM: r.CM, Sockets: []string{socket},
 			Otherwise: strings.Join(r.waiting(h.Name), ", ") + " waited for it",
 		}
 	}

@@ -81,6 +81,18 @@ func TestCode(t *testing.T) {
 	}
 }
 
+// TestUnreadyCode: a program that the lab ended because it was late does not count with the signal.
+func TestUnreadyCode(t *testing.T) {
+	for _, c := range []struct {
+		ended      bool
+		code, want int
+	}{{false, 143, 125}, {false, 0, 125}, {true, 0, 125}, {true, 3, 125}, {true, 139, 139}} {
+		if got := unreadyCode(c.ended, c.code); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
 // TestLinkRules: the model of a link is a rule for each direction, at one end.
 func TestLinkRules(t *testing.T) {
 	l := parsed(t, file)
@@ -157,7 +169,8 @@ func TestMerge(t *testing.T) {
 		t.Errorf("%q\nwant\n%q", got, want)
 	}
 
-	// A bound leaves out what is later. A capture of a daemon that was killed may be cut or empty.
+	// A bound leaves out what is later. A capture of a daemon that was killed may be cut or empty,
+	// and that of one that did not start may not be there.
 	text := must.Get[[]byte](t)(os.ReadFile(paths[0]))
 	if err := os.WriteFile(paths[0], text[:len(text)-5], 0o600); err != nil {
 		t.Fatal(err)
@@ -165,13 +178,15 @@ func TestMerge(t *testing.T) {
 	if err := os.WriteFile(paths[1], nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	paths[2] = ""
-	out.Reset()
-	if n, err := Merge(l, paths, &out, 60); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
-	if got := packets(t, out.Bytes(), l); !slices.Equal(got, want[:1]) {
-		t.Errorf("%q", got)
+	for _, none := range []string{"", filepath.Join(dir, "missing")} {
+		paths[2] = none
+		out.Reset()
+		if n, err := Merge(l, paths, &out, 60); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		if got := packets(t, out.Bytes(), l); !slices.Equal(got, want[:1]) {
+			t.Errorf("%q", got)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"strings"
@@ -87,7 +88,10 @@ type source struct {
 // openSource opens a capture at its first packet. It returns nil if there is none.
 func openSource(host int, path string) (*source, error) {
 	f, err := os.Open(path)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // the daemon did not start
+		return nil, nil
+	case err != nil:
 		return nil, err
 	}
 	s := &source{host: host, file: f}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -96,7 +97,10 @@ func (r *run) serve(ctx context.Context) {
 
 // answer runs one command.
 func (r *run) answer(ctx context.Context, conn *net.UnixConn) (int, error) {
+	// A program may connect and send nothing. The end of the lab does not wait for it.
+	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now()) }) //nolint:errcheck // a deadline can be set
 	line, files, err := receive(conn)
+	stop()
 	defer func() {
 		for _, f := range files {
 			f.Close()

@@ -1,10 +1,13 @@
 package lab
 
 import (
+	"context"
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -87,4 +90,31 @@ func TestRsh(t *testing.T) {
 			t.Errorf("%q: %d, %v", answer, code, err)
 		}
 	}
+}
+
+// TestSilentAsker: the end of a lab does not wait for a program that has connected and asks
+// nothing.
+func TestSilentAsker(t *testing.T) {
+	r := &run{dir: t.TempDir()}
+	if err := r.listen(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		r.serve(ctx)
+	}()
+	conn := must.Get[*net.UnixConn](t)(net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: r.socket, Net: "unixpacket"}))
+	defer conn.Close()
+	end()
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second)) //nolint:errcheck // Read fails then
+	answer := make([]byte, maxAsk)
+	if n, err := conn.Read(answer); err != nil || !strings.HasPrefix(string(answer[:n]), "125 ") {
+		t.Errorf("%q, %v", answer[:n], err)
+	}
+	conn.Close()
+	r.listener.Close()
+	<-served
+	r.asked.Wait()
 }

@@ -105,10 +105,32 @@ func TestRails(t *testing.T) {
 	}
 }
 
+// TestContainerlab: the example for containerlab has eight planes of two leaves and a spine, and no
+// program: entrypoint and cmd are those of the container.
+func TestContainerlab(t *testing.T) {
+	l, err := Parse(must.Get[[]byte](t)(os.ReadFile("../../../examples/labs/rails.clab.yml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Hosts) != 8 || len(l.Switches) != 3*8 || len(l.Links) != 8*(8+2) {
+		t.Errorf("%d hosts, %d switches, %d links", len(l.Hosts), len(l.Switches), len(l.Links))
+	}
+	for i, h := range l.Hosts {
+		if len(h.Ports) != 8 || h.Command != nil {
+			t.Errorf("%s: %d ports, program %v", h.Name, len(h.Ports), h.Command)
+		}
+		for j, p := range h.Ports {
+			if want := fmt.Sprintf("10.0.%d.%d/24", j+1, i+1); p.Address.String() != want {
+				t.Errorf("%s:%s has %v, want %s", h.Name, p.Interface, p.Address, want)
+			}
+		}
+	}
+}
+
 // TestExamples: the examples can be read, and so can the file that docs/lab.md shows.
 func TestExamples(t *testing.T) {
 	names := must.Get[[]string](t)(filepath.Glob("../../../examples/labs/*.yml"))
-	if len(names) < 3 {
+	if len(names) < 4 {
 		t.Errorf("examples: %v", names)
 	}
 	for _, name := range append(names, "../../../docs/lab.md") {
@@ -147,7 +169,7 @@ var wrong = []struct{ text, says string }{
 	{"topology:\n  nodes: {'s[1-251]': {kind: bridge}}" + linked, "2:11: the lab has more than 250 switches"},
 	{"topology:\n  nodes: {../h: {}}" + linked, `2:11: "../h": a name has letters, digits, dots, underscores and dashes, 63 at most`},
 	{"topology:\n  nodes: {h1: {kind: nokia_srlinux}}" + linked, `2:22: kind: "nokia_srlinux": a node is a host (linux) or a switch (bridge)`},
-	{"topology:\n  nodes: {h1: {binds: [a]}}" + linked, "2:16: binds: unknown: a node has the keys background, cmd, cpu, cpu-set, env, exec, group, image, image-pull-policy, kind, labels, memory, mgmt-ipv4, mgmt-ipv6, ports, ready-when, restart-policy, wait-for"},
+	{"topology:\n  nodes: {h1: {binds: [a]}}" + linked, "2:16: binds: unknown: a node has the keys background, cmd, cpu, cpu-set, entrypoint, env, exec, group, image, image-pull-policy, kind, labels, memory, mgmt-ipv4, mgmt-ipv6, ports, ready-when, restart-policy, wait-for"},
 	{"topology:\n  nodes: {h1: {cmd: a, cmd: b}}" + linked, "2:24: cmd is given twice"},
 	{"topology:\n  nodes: {h1: {cmd: []}}" + linked, "2:21: cmd: expected a list, and not an empty list"},
 	{"topology:\n  nodes: {h1: {cmd: {}}}" + linked, "2:21: cmd: expected a list, and not a mapping"},
@@ -167,7 +189,9 @@ var wrong = []struct{ text, says string }{
 	{nodes + "    - rate: 1gbit\n", `4:7: a link has two endpoints, as in endpoints: ["h1:eth1", "leaf"]`},
 	{nodes + "    - endpoints: ['h1:eth1', 'h3:eth1']\n", `4:7: the link ends at "h3", and no node has this name`},
 	{nodes + "    - endpoints: ['h1', 'h2:eth1']\n", `4:7: h1: an end at a host has an interface of 15 letters at most, as in "h1:eth1"`},
-	{nodes + "    - endpoints: ['h1:lo', 'h2:eth1']\n", `4:7: h1:lo: an end at a host has an interface of 15 letters at most, as in "h1:eth1"`},
+	{nodes + "    - endpoints: ['h1:lo', 'h2:eth1']\n", "4:7: h1:lo: Linux has the interface name lo for something else: choose another"},
+	{nodes + "    - endpoints: ['h1:all', 'h2:eth1']\n", "4:7: h1:all: Linux has the interface name all for something else: choose another"},
+	{nodes + "    - endpoints: ['h1:default', 'h2:eth1']\n", "4:7: h1:default: Linux has the interface name default for something else: choose another"},
 	{nodes + "    - endpoints: ['h1:eth1', 'h1:eth2']\n", "4:7: the link joins h1 to itself"},
 	{nodes + "    - endpoints: ['h1:eth1', s1]\n    - endpoints: ['h1:eth1', s2]\n", "5:7: two links end at h1:eth1"},
 	{nodes + "    - endpoints: ['h1:eth[1-2]', s1]\n    - endpoints: ['h2:eth1', s1]\n", "2:11: eth1 and eth2 of h1 are in one network: give each a switch of its own"},

@@ -42,6 +42,10 @@ func (h *Host) bad(format string, args ...any) error {
 // interfaceOf is what Linux takes as the name of an interface, and a device's flag.
 var interfaceOf = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,14}$`)
 
+// reserved are names of interfaces that no link may have: lo is on every host, and the others stand
+// beside the interfaces in /proc/sys/net (ip-sysctl of the kernel).
+var reserved = []string{"lo", "all", "default"}
+
 // checkLink checks the ends of a link, and gives a host the port.
 func (f *file) checkLink(i int) error {
 	l := &f.lab.Links[i]
@@ -56,7 +60,9 @@ func (f *file) checkLink(i int) error {
 		}
 		h := f.lab.Host(e.Node)
 		switch {
-		case e.Interface == "" || e.Interface == "lo" || !interfaceOf.MatchString(e.Interface):
+		case slices.Contains(reserved, e.Interface):
+			return l.bad("%v: Linux has the interface name %s for something else: choose another", e, e.Interface)
+		case e.Interface == "" || !interfaceOf.MatchString(e.Interface):
 			return l.bad("%v: an end at a host has an interface of 15 letters at most, as in \"%s:eth1\"", e, e.Node)
 		case h.Port(e.Interface) != nil:
 			return l.bad("two links end at %v", e)

@@ -129,14 +129,17 @@ func (f *file) node(key *yaml.Node, name string, n *yaml.Node) error {
 	case f.kinds[name] != "":
 		return at(key, "two nodes have the name %s", name)
 	}
-	h, kind := Host{Name: name, line: key.Line, col: key.Column}, kindHost
+	h, kind, entrypoint := Host{Name: name, line: key.Line, col: key.Column}, kindHost, ""
 	for _, n := range []*yaml.Node{f.defaults, n} {
 		if n == nil || n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 			continue
 		}
-		if err := f.nodeKeys(&h, &kind).each(n, "a node"); err != nil {
+		if err := f.nodeKeys(&h, &kind, &entrypoint).each(n, "a node"); err != nil {
 			return err
 		}
+	}
+	if entrypoint != "" {
+		h.Command = nil // cmd has arguments for a program of the image
 	}
 	f.kinds[name] = kind
 	switch {
@@ -152,7 +155,7 @@ func (f *file) node(key *yaml.Node, name string, n *yaml.Node) error {
 	return nil
 }
 
-func (f *file) nodeKeys(h *Host, kind *string) keys {
+func (f *file) nodeKeys(h *Host, kind, entrypoint *string) keys {
 	return keys{
 		"kind": func(n *yaml.Node) error {
 			if n.Value != kindHost && n.Value != kindSwitch {
@@ -162,6 +165,7 @@ func (f *file) nodeKeys(h *Host, kind *string) keys {
 			return nil
 		},
 		"cmd":        func(n *yaml.Node) (err error) { h.Command, err = command(n); return err },
+		"entrypoint": func(n *yaml.Node) error { return text(n, "entrypoint", entrypoint) },
 		"env":        func(n *yaml.Node) (err error) { h.Env, err = environment(n, h.Env); return err },
 		"exec":       func(n *yaml.Node) error { return f.exec(h.Name, n) },
 		"wait-for":   func(n *yaml.Node) (err error) { h.WaitFor, err = f.names(n); return err },

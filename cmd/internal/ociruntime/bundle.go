@@ -144,6 +144,9 @@ func (s spec) container(h host) error {
 	if mounted(mounts, insideBinary) {
 		return nil // by an earlier create of the same bundle
 	}
+	if at := mountedBelow(mounts, inside); at != "" {
+		return fmt.Errorf("%s is mounted, and gorxe needs %s for itself", at, inside)
+	}
 	if err := s.checkSeccomp(); err != nil {
 		return err
 	}
@@ -176,6 +179,19 @@ func mounted(mounts []any, destination string) bool {
 		at, isString := o["destination"].(string)
 		return ok && isString && filepath.Clean(at) == destination
 	})
+}
+
+// mountedBelow returns a mount at a directory or below it. Another container could change such
+// files while gorxe sets up this one.
+func mountedBelow(mounts []any, directory string) string {
+	for _, m := range mounts {
+		o, _ := m.(map[string]any)
+		at, _ := o["destination"].(string)
+		if at = filepath.Clean("/" + at); at == directory || strings.HasPrefix(at, directory+"/") {
+			return at
+		}
+	}
+	return ""
 }
 
 // maxDevices bounds the value of EnvDevices, which comes from the image.

@@ -128,6 +128,7 @@ func TestRefusedBundles(t *testing.T) {
 		"hooks a number":    {`{"process": {"args": ["x"]}, "mounts": [{"destination": "/proc"}], "hooks": 1}`, "hooks is not an object"},
 		"no list of hooks":  {`{"process": {"args": ["x"]}, "mounts": [{"destination": "/proc"}], "hooks": {"createRuntime": 1}}`, "hooks.createRuntime is not a list"},
 		"many devices":      {`{"process": {"args": ["x"], "env": ["GORXE_DEVICES=` + strings.Repeat("rxe0=lo ", 600) + `"]}, "mounts": [{"destination": "/proc"}]}`, "GORXE_DEVICES has more than 4096 bytes"},
+		"a mount below":     {`{"process": {"args": ["x"]}, "mounts": [{"destination": "/proc"}, {"destination": "/.gorxe/x"}]}`, "/.gorxe/x is mounted, and gorxe needs /.gorxe for itself"},
 		"not an object":     {`[]`, "cannot unmarshal"},
 		"null":              {`null`, "no JSON object"},
 		"cut":               {`{"process": {`, "unexpected EOF"},

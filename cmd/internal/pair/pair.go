@@ -201,7 +201,7 @@ func start(l launcher, name string, c Config, argv []string) (*program.Program, 
 	}
 	if name == "server" {
 		p.Ready = program.Ready{
-			Timeout: c.Timeout, When: c.ReadyWhen, CM: c.CM, Sockets: l.sockets(name),
+			Timeout: c.Timeout, When: c.ReadyWhen, Key: "--ready-when", CM: c.CM, Sockets: l.sockets(name),
 			Otherwise: "the client was not started", Hint: c.busyPort,
 		}
 	}

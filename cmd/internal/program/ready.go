@@ -16,6 +16,7 @@ type Ready struct {
 	Timeout time.Duration
 	// a line of its output that says so; nil: the program is ready when it listens
 	When *regexp.Regexp
+	Key  string // what the user writes to set When: "--ready-when"
 	// CM returns the processes that listen by RDMA CM with the daemons at these sockets. It may be
 	// nil.
 	CM      func(sockets []string) []int
@@ -80,7 +81,7 @@ func (r *Ready) listens(root int, ask bool) bool {
 // sign says what the program does when it is ready.
 func (r *Ready) sign() string {
 	if r.When != nil {
-		return fmt.Sprintf("a line of its output matched --ready-when %q", r.When)
+		return fmt.Sprintf("a line of its output matched %s %q", r.Key, r.When)
 	}
 	return "it listened on a TCP port, on a Unix socket or by RDMA CM"
 }
@@ -88,7 +89,7 @@ func (r *Ready) sign() string {
 // missing says what the program has not done.
 func (r *Ready) missing(title string) string {
 	if r.When != nil {
-		return fmt.Sprintf("no line of %s's output matches --ready-when %q", title, r.When)
+		return fmt.Sprintf("no line of %s's output matches %s %q", title, r.Key, r.When)
 	}
 	return title + " listens neither on a TCP port, nor on a Unix socket, nor by RDMA CM (rdma_listen)"
 }
@@ -98,7 +99,7 @@ func (r *Ready) remedy() string {
 	if r.When != nil {
 		return ". Give it more time with --timeout. If its output is buffered, flush it"
 	}
-	return ". Give it more time with --timeout, or tell with --ready-when which line of its output says that it is ready"
+	return ". Give it more time with --timeout, or tell with " + r.Key + " which line of its output says that it is ready"
 }
 
 // lines looks for a line that matches in what a program writes. It may be nil.

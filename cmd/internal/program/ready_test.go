@@ -38,6 +38,18 @@ func TestWritten(t *testing.T) {
 	}
 }
 
+// TestUnready: what a user reads of a program that is not ready has the words that the user can
+// write, which are a flag or the key of a file.
+func TestUnready(t *testing.T) {
+	const key = "a-key"
+	for _, r := range []Ready{{Key: key}, {Key: key, When: regexp.MustCompile("up")}} {
+		says := r.missing("it") + r.sign() + r.remedy()
+		if !strings.Contains(says, key) || strings.Contains(says, "ready-when") {
+			t.Error(says)
+		}
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	for _, c := range []struct {
 		text        string

@@ -5,4 +5,6 @@
 // for each connection: what its two users do, and when. The users (user_test.go) are
 // programs that connect, listen, accept, reject, disconnect and destroy. A host may
 // crash. When the run ends, world_test.go judges it: see world.judge.
+//
+// many_test.go has many nodes that connect to each other at once.
 package sim

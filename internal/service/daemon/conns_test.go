@@ -12,8 +12,8 @@ import (
 )
 
 // The daemon of a network namespace's containers has no socket of its own. Its users are those of
-// containers, also if they have a range of one person's ids. It takes a session after the last one
-// has ended, and says who chose the devices.
+// containers, also if they have a range of one person's ids, and none of them owns it. It takes a
+// session after the last one has ended, and says who chose the devices.
 func TestConns(t *testing.T) {
 	conns := make(chan *net.UnixConn)
 	root := fstest.MapFS{"etc/subuid": {Data: []byte("dockremap:100000:65536\n")}, "etc/passwd": {Data: []byte("dockremap:x:999:999::/:/bin/false\n")}}
@@ -40,6 +40,9 @@ func TestConns(t *testing.T) {
 		if u := s.tenants.Of(uid); u.UID != uid {
 			t.Errorf("user %d counts as user %d", uid, u.UID)
 		}
+	}
+	if s.owns(0) || s.owns(uint32(os.Geteuid())) {
+		t.Error("root of one container owns the daemon of all")
 	}
 	_, err := connect().Hello([]string{"program"}, proto.Wanted{Devices: []proto.Spec{testSpec("rxe7")}})
 	if err == nil || !strings.Contains(err.Error(), "GORXE_DEVICES") || strings.Contains(err.Error(), "--private") {

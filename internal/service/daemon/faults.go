@@ -57,10 +57,10 @@ const (
 	sharedCompared = 50
 )
 
-// mostRules returns how many rules a session of a user may have, and with how many a packet may be
-// compared; 0: any number.
-func mostRules(uid uint32) (rules, compared int) {
-	if owns(uid) {
+// mostRules returns how many rules a session may have, and with how many a packet may be compared;
+// 0: any number. owner says whether its user owns the daemon.
+func mostRules(owner bool) (rules, compared int) {
+	if owner {
 		return fault.MaxRules, 0
 	}
 	return sharedRules, sharedCompared
@@ -159,7 +159,7 @@ func (s *Server) faultTalk(conn *proto.Conn, cred unix.Ucred, u *tenant.Tenant, 
 			return
 		}
 		if texts = append(texts, req.Faults.Rules...); !req.Faults.More {
-			list, err := rules.answer(req.Faults, texts, cred.Uid)
+			list, err := rules.answer(req.Faults, texts, s.owns(cred.Uid))
 			if texts = nil; err == nil {
 				err = sendFaults(conn, u.Budget, list)
 			}
@@ -208,7 +208,7 @@ func (s *Server) rulesOf(req *proto.FaultRequest, uid uint32) (*faultRules, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := range s.sessions {
-		if n.id != req.Session || uid != n.cred.Uid && !owns(uid) {
+		if n.id != req.Session || uid != n.cred.Uid && !s.owns(uid) {
 			continue
 		}
 		n.faults.users++
@@ -230,13 +230,13 @@ func (s *Server) endFaultTalk(r *faultRules, conn *proto.Conn) {
 
 // answer does what a request asks for. The budget has paid for the texts, and pays for the rules
 // that are made of them from now on.
-func (r *faultRules) answer(req *proto.FaultRequest, texts []string, uid uint32) ([]fault.Status, error) {
+func (r *faultRules) answer(req *proto.FaultRequest, texts []string, owner bool) ([]fault.Status, error) {
 	if req.Do != proto.FaultAdd {
 		r.budget.Give(ruleCost(len(texts)))
 	}
 	switch req.Do {
 	case proto.FaultAdd:
-		rules, wrong := parseFaults(texts, owns(uid))
+		rules, wrong := parseFaults(texts, owner)
 		return r.change(func() ([]fault.Status, error) {
 			r.paid += len(texts)
 			switch {

@@ -280,13 +280,13 @@ func TestFaultsOfOthers(t *testing.T) {
 	if _, err := s.rulesOf(nil, other); err == nil {
 		t.Error("a request about nothing")
 	}
-	if !owns(0) || owns(other) {
+	if !s.owns(0) || s.owns(other) {
 		t.Error("the owner is another user")
 	}
-	if rules, compared := mostRules(0); rules != fault.MaxRules || compared != 0 {
+	if rules, compared := mostRules(true); rules != fault.MaxRules || compared != 0 {
 		t.Errorf("root may have %d rules, %d of them for one packet", rules, compared)
 	}
-	if rules, compared := mostRules(other); rules != sharedRules || compared != sharedCompared {
+	if rules, compared := mostRules(false); rules != sharedRules || compared != sharedCompared {
 		t.Errorf("another user may have %d rules, %d of them for one packet", rules, compared)
 	}
 	for _, rule := range []string{

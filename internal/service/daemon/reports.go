@@ -202,7 +202,7 @@ func (s *Server) sessionOf(id uint64, uid uint32) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := range s.sessions {
-		if n.id == id && (uid == n.cred.Uid || owns(uid)) {
+		if n.id == id && (uid == n.cred.Uid || s.owns(uid)) {
 			n.reports.mu.Lock()
 			defer n.reports.mu.Unlock()
 			n.reports.readers++
@@ -226,7 +226,7 @@ func (s *Server) reportOf(n *session, uid uint32) *proto.Report {
 		r.CaptureLeftOut = s.tap.LeftOut()
 	}
 	for _, d := range s.devices {
-		r.Devices = append(r.Devices, d.status(owns(uid)))
+		r.Devices = append(r.Devices, d.status(s.owns(uid)))
 	}
 	n.reports.mu.Lock()
 	defer n.reports.mu.Unlock()

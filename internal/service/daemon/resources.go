@@ -38,7 +38,7 @@ func (v *netlinkView) Resources(d *nldev.Device) *nldev.Resources {
 
 // sessionsFor returns the sessions that a user may see.
 func (s *Server) sessionsFor(uid uint32) []*session {
-	all := owns(uid)
+	all := s.owns(uid)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []*session
@@ -51,8 +51,11 @@ func (s *Server) sessionsFor(uid uint32) []*session {
 }
 
 // owns reports whether a user is root or the daemon's. Such a user sees what belongs to
-// others, and may set fault rules for a whole device.
-func owns(uid uint32) bool { return seesAll(uid, uint32(os.Geteuid())) }
+// others, and may set fault rules for a whole device. A daemon of containers has no such user:
+// root of one container is not root of the next.
+func (s *Server) owns(uid uint32) bool {
+	return s.cfg.Conns == nil && seesAll(uid, uint32(os.Geteuid()))
+}
 
 // seesAll is owns for a daemon of the user owner.
 func seesAll(uid, owner uint32) bool { return uid == 0 || uid == owner }

@@ -121,7 +121,7 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 			log:    s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
 			faults: newFaultRules(u.Budget, s.devices, &s.verbs, int(cred.Pid)),
 		}
-		n.faults.set.Bound(mostRules(cred.Uid))
+		n.faults.set.Bound(mostRules(s.owns(cred.Uid)))
 		if label := req.Wanted.Label; label != "" {
 			if err := fault.CheckLabel(label); err != nil {
 				refuse(conn, err)

@@ -216,7 +216,7 @@ func TestOwner(t *testing.T) {
 			t.Errorf("user %d of a daemon of %d: %v", c.uid, c.owner, got)
 		}
 	}
-	if !owns(uint32(os.Geteuid())) {
+	if !new(Server).owns(uint32(os.Geteuid())) {
 		t.Error("the daemon's own user sees less")
 	}
 }

@@ -31,7 +31,7 @@ func (s *Server) statusOf(uid uint32, room int) *proto.Status {
 		Goroutines: runtime.NumGoroutine(), OpenFiles: openFiles()}
 	u := s.cm.Usage()
 	st.CM = proto.CMStatus{IDs: u.IDs, Connections: u.CM.Conns, HalfOpen: u.CM.HalfOpen, Ports: u.Ports}
-	all := owns(uid)
+	all := s.owns(uid)
 	if all {
 		st.FaultsFired = s.fired.Hits()
 	}
@@ -54,7 +54,7 @@ func (s *Server) visible(uid uint32) (list []*session, hidden int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := range s.sessions {
-		if owns(uid) || uid == n.cred.Uid {
+		if s.owns(uid) || uid == n.cred.Uid {
 			list = append(list, n)
 		} else {
 			hidden++

@@ -35,17 +35,23 @@ const (
 // Join gives a container the daemon of its network namespace, and starts that if there is none. dir
 // is where the daemons of this user have their sockets. self is the program that starts one (see
 // startIn).
-func (c Container) Join(dir, self string) error {
+func (c Container) Join(dir, self string) (err error) {
 	m, network, err := c.open()
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			c.remove()
+		}
+	}()
 	defer m.close()
 	defer network.Close()
 	id, err := networkOf(network)
 	if err != nil {
 		return err
 	}
+	proto.RemoveDead(dir, sockets)
 	path := id.socket(dir)
 	for range joinTries {
 		err := ask(path, m, c.Devices)
@@ -56,6 +62,10 @@ func (c Container) Join(dir, self string) error {
 		switch {
 		case err == nil:
 			err = startIn(network, self, path, c.Devices, control, lock, m.listener, m.pidfd)
+			if err != nil { // the lock comes last, as in Serve
+				_ = os.Remove(path)
+				_ = os.Remove(path + proto.LockSuffix)
+			}
 			control.Close()
 			lock.Close()
 			return err
@@ -128,6 +138,15 @@ func (c Container) listen() (*os.File, error) {
 	return f, err
 }
 
+// remove removes the socket of a container that has no daemon. Its programs would take it for that
+// of a daemon that was killed.
+func (c Container) remove() {
+	if dir, err := c.directory(); err == nil {
+		_ = unix.Unlinkat(int(dir.Fd()), SocketName, 0) // the container ends if it stays
+		dir.Close()
+	}
+}
+
 // directory opens the directory for the socket. The image may have symbolic links on the way, which
 // must not lead out of the container: runtimes mount behind such links in the same way.
 func (c Container) directory() (*os.File, error) {
@@ -162,6 +181,9 @@ func ask(path string, o opened, devices []string) error {
 	defer conn.Close()
 	var a answer
 	err = conn.Send(question{Version: proto.ProtocolVersion, Devices: devices}, int(o.listener.Fd()), int(o.pidfd.Fd()))
+	if err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
+		return err
+	}
 	if err == nil {
 		var fds []int
 		fds, err = conn.RecvWithin(&a, answerTimeout)

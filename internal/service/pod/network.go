@@ -35,7 +35,6 @@ func (n Network) socket(dir string) string {
 // which the daemon holds until its devices are gone. It returns proto.ErrDaemonRuns if another
 // daemon has the lock.
 func (n Network) open(dir string) (control, lock *os.File, err error) {
-	proto.RemoveDead(dir, sockets)
 	path := n.socket(dir)
 	if lock, err = proto.LockSocket(path); err != nil {
 		return nil, nil, err
@@ -52,15 +51,17 @@ func (n Network) open(dir string) (control, lock *os.File, err error) {
 	return control, lock, err
 }
 
-// listenAt makes a socket with a mode.
+// listenAt makes a socket with a mode, less the umask. The file gets the mode that the socket has
+// when it is bound (unix(7)). chmod(2) would follow a link that a program of the container puts
+// there.
 func listenAt(path string, mode os.FileMode) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
 	f := os.NewFile(uintptr(fd), path)
-	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err == nil {
-		if err = unix.Chmod(path, uint32(mode)); err == nil {
+	if err = unix.Fchmod(fd, uint32(mode)); err == nil {
+		if err = unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err == nil {
 			err = unix.Listen(fd, unix.SOMAXCONN)
 		}
 	}

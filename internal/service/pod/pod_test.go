@@ -1,7 +1,9 @@
 package pod
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -207,4 +209,76 @@ func TestByHand(t *testing.T) {
 	if err := Serve(t.Context(), nil, func([]string, <-chan *net.UnixConn) (Server, error) { return nil, nil }); err == nil {
 		t.Error("it served")
 	}
+}
+
+// TestSocketMode: every user of a container may connect, whatever the umask of the engine is.
+func TestSocketMode(t *testing.T) {
+	h := newHouse(t)
+	before := unix.Umask(0o077)
+	pid := h.start("a")
+	unix.Umask(before)
+	c := h.live["a"]
+	info := must.Get[os.FileInfo](t)(os.Lstat(filepath.Join(c.Root, c.Directory, SocketName)))
+	if mode := info.Mode(); mode != os.ModeSocket|0o666 {
+		t.Errorf("the socket of daemon %d has mode %v", pid, mode)
+	}
+	control := must.Get[[]string](t)(filepath.Glob(filepath.Join(h.dir, sockets)))
+	if len(control) != 1 {
+		t.Fatalf("control sockets: %v", control)
+	}
+	if info := must.Get[os.FileInfo](t)(os.Lstat(control[0])); info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("the control socket has mode %v", info.Mode())
+	}
+}
+
+// TestKillable: an engine that the kernel shall not kill starts a daemon that it may.
+func TestKillable(t *testing.T) {
+	const own = "/proc/self/oom_score_adj"
+	before := must.Get[[]byte](t)(os.ReadFile(own))
+	if err := os.WriteFile(own, []byte("-100"), 0); err != nil {
+		if os.Geteuid() == 0 {
+			t.Log(err) // root without CAP_SYS_RESOURCE
+		}
+		return
+	}
+	h := newHouse(t)
+	pid := h.start("a")
+	must.OK(t, os.WriteFile(own, before, 0))
+	got := must.Get[[]byte](t)(os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid)))
+	if string(got) != "0\n" {
+		t.Errorf("the daemon has oom_score_adj %s", got)
+	}
+}
+
+// TestNoDaemonNoSocket: a container whose Join fails has no socket that looks like one of a daemon.
+func TestNoDaemonNoSocket(t *testing.T) {
+	h := newHouse(t)
+	c := h.create("a")
+	if err := c.Join(h.dir, "/nowhere"); err == nil {
+		t.Fatal("a daemon runs that does not exist")
+	}
+	if _, err := os.Lstat(filepath.Join(c.Root, c.Directory, SocketName)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket: %v", err)
+	}
+}
+
+// TestRefusals: while there are no devices, so many connections wait for the reason, and others are
+// closed at once.
+func TestRefusals(t *testing.T) {
+	h := newHouse(t)
+	file := filepath.Join(t.TempDir(), "missing")
+	must.OK(t, h.create("a", "file="+file).Join(h.dir, "/proc/self/exe"))
+	path := filepath.Join(h.live["a"].Root, "run", SocketName)
+	for range maxRefusing {
+		defer must.Get[net.Conn](t)(net.Dial("unixpacket", path)).Close() //nolint:errcheck // of no use any more
+	}
+	// One of them may not be refused yet. So the next ones are closed in the end.
+	must.Eventually(t, "a connection is closed", func() bool {
+		conn := must.Get[net.Conn](t)(net.Dial("unixpacket", path))
+		defer conn.Close() //nolint:errcheck // as above
+		_, err := conn.Read(make([]byte, 1))
+		return errors.Is(err, io.EOF)
+	})
+	must.OK(t, os.WriteFile(file, nil, 0o600))
+	h.ask("a") // the house waits for daemons that it knows
 }

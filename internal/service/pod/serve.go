@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +32,7 @@ func Serve(ctx context.Context, args []string, start Start) error {
 	for fd := controlFD; fd <= pidfdFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
+	beKillable()
 	path := args[0]
 	control, err := listener(os.NewFile(controlFD, path))
 	if err != nil {
@@ -51,6 +54,17 @@ func Serve(ctx context.Context, args []string, start Start) error {
 	p.running.Go(func() { p.accept(control) })
 	<-p.ctx.Done()
 	return nil
+}
+
+// beKillable lets the kernel kill this daemon when memory is short. An engine excepts itself, and
+// its children inherit that (proc(5): oom_score_adj); what programs make a daemon keep must not be
+// excepted.
+func beKillable() {
+	const file = "/proc/self/oom_score_adj"
+	text, err := os.ReadFile(file)
+	if score, convErr := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && convErr == nil && score < 0 {
+		_ = os.WriteFile(file, []byte("0"), 0) // raising it is always allowed
+	}
 }
 
 // listener takes over a listening socket.
@@ -76,6 +90,8 @@ type group struct {
 	ctx     context.Context // until the group ends
 	end     context.CancelFunc
 	running sync.WaitGroup
+	// refusing has room for the connections that are told why there are no devices.
+	refusing chan struct{}
 
 	mu      sync.Mutex // below
 	members int        // containers whose first process lives
@@ -91,7 +107,7 @@ type server struct {
 }
 
 func newGroup(ctx context.Context, start Start) *group {
-	g := &group{start: start}
+	g := &group{start: start, refusing: make(chan struct{}, maxRefusing)}
 	g.ctx, g.end = context.WithCancel(ctx)
 	return g
 }
@@ -167,11 +183,23 @@ func (g *group) serve(ln *net.UnixListener, devices []string) {
 
 const acceptPause = 100 * time.Millisecond
 
+// maxRefusing bounds the connections that are told why there are no devices: each has a descriptor
+// and a buffer for up to answerTimeout, and no user pays for it. Further ones are closed.
+const maxRefusing = 64
+
 // deliver gives the server a connection. The first one makes it start.
 func (g *group) deliver(conn *net.UnixConn, devices []string) {
 	s, err := g.started(devices)
 	if err != nil {
-		g.running.Go(func() { g.refuse(&proto.Conn{Sock: conn}, err) })
+		select {
+		case g.refusing <- struct{}{}:
+			g.running.Go(func() {
+				g.refuse(&proto.Conn{Sock: conn}, err)
+				<-g.refusing
+			})
+		default:
+			conn.Close() //nolint:errcheck // nothing is buffered in it
+		}
 		return
 	}
 	select {

@@ -76,7 +76,12 @@ func enter(network *os.File) error {
 func asOwner(dir unix.Stat_t, f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // as in startIn
+		runtime.LockOSThread()                              // as in startIn
+		if err := unix.Unshare(unix.CLONE_FS); err != nil { // the umask of this thread alone
+			done <- os.NewSyscallError("unshare", err)
+			return
+		}
+		unix.Umask(0)
 		// These two report no error. f fails if they changed nothing.
 		_ = unix.Setfsgid(int(dir.Gid))
 		_ = unix.Setfsuid(int(dir.Uid))

@@ -17,7 +17,7 @@ func TestCurvePoint(t *testing.T) {
 	cfg := Config{Gorxe: buildGorxe(t), Target: time.Millisecond, Progress: t.Output()}
 	for i, place := range []string{OneDaemon, TwoDaemons} {
 		r := curveRows(place)[i*3] // a rate, and a latency
-		p, err := curvePoint(t.Context(), cfg, filepath.Join(t.TempDir(), "point"), r, 2)
+		p, err := curvePoint(t.Context(), cfg, t.TempDir(), r, 2)
 		if errors.Is(err, errNoHosts) && os.Getenv("CI") == "" {
 			t.Log(err)
 			continue

@@ -60,12 +60,16 @@ func CheckAccess(pid int) error {
 	return nil
 }
 
-// ByNumber reports whether programs of user uid may be accessed by process number.
-// The kernel reuses numbers, and a program could arrange for its own number to become
-// another process's. That must not be a process that only this one has rights over.
-func ByNumber(uid uint32) bool {
-	own := uint32(os.Geteuid())
-	return uid == own && (own == 0 || !mayTrace())
+// ByNumber reports whether a program of user uid may be accessed by process number. permitted are
+// its capabilities. The kernel reuses numbers, and a program could arrange for its own number to
+// become another process's. That must not be a process that only this one has rights over: root of
+// a container lacks CAP_SYS_PTRACE, which a daemon outside of it may have.
+func ByNumber(uid uint32, permitted uint64) bool {
+	return byNumber(uid == uint32(os.Geteuid()), mayTrace(), permitted)
+}
+
+func byNumber(sameUser, mayTrace bool, permitted uint64) bool {
+	return sameUser && (!mayTrace || permitted&(1<<unix.CAP_SYS_PTRACE) != 0)
 }
 
 // mayTrace reports whether this process has CAP_SYS_PTRACE.

@@ -46,11 +46,23 @@ func TestLongBurst(t *testing.T) {
 }
 
 func TestByNumber(t *testing.T) {
-	own := uint32(os.Geteuid())
-	if ByNumber(own + 1) {
-		t.Error("another user's programs are accessed by number")
+	const ptrace = 1 << unix.CAP_SYS_PTRACE
+	for _, c := range []struct {
+		sameUser, mayTrace bool
+		permitted          uint64
+		want               bool
+	}{
+		{true, false, 0, true},
+		{true, true, 0, false}, // root of a container, and a daemon outside of it
+		{true, true, ptrace, true},
+		{false, true, ptrace, false},
+		{false, false, 0, false},
+	} {
+		if got := byNumber(c.sameUser, c.mayTrace, c.permitted); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
-	if want := own == 0 || !mayTrace(); ByNumber(own) != want {
-		t.Errorf("one's own programs: %t", !want)
+	if ByNumber(uint32(os.Geteuid())+1, ptrace) {
+		t.Error("another user's programs are accessed by number")
 	}
 }
