@@ -109,14 +109,13 @@ func (q *QP) blameMemory() {
 // blameLink changes the cause if the link has lost packets because they were too long for it, and
 // the packet at una of this work request is so long, too.
 func (q *QP) blameLink(f *Failure, wqe *sendEntry) {
-	const least = 20 + 8 + 12 + 4 // bytes of IPv4 (RFC 791), UDP (RFC 768), BTH and ICRC (IBA 9.2)
 	link, ok := q.dev.cfg.Link.(LimitedLink)
 	if !ok || wqe == nil || q.dev.localGID(q.attr.AH.DGID.Addr()) {
 		return
 	}
 	acked := uint64(max(q.send.una.Diff(wqe.first), 0)) * uint64(q.mtu())
 	rest := uint64(wqe.length) - min(acked, uint64(wqe.length))
-	if mtu, lost := link.TooLong(); lost > 0 && min(rest, uint64(q.mtu()))+least > uint64(mtu) {
+	if mtu, lost := link.TooLong(); lost > 0 && min(rest, uint64(q.mtu()))+leastHeaders > uint64(mtu) {
 		f.Cause, f.Bytes, f.MTU, f.Fits = CauseLinkMTU, uint64(mtu), q.attr.PathMTU, q.dev.activeMTU()
 	}
 }

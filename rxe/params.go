@@ -378,4 +378,7 @@ const (
 	useDying = 1 << 62
 	// memoryPage is the unit of LimitMemory, in bytes.
 	memoryPage = 4096
+	// leastHeaders is what the shortest packet has beside its payload, in bytes: IPv4 (RFC 791),
+	// UDP (RFC 768), BTH and ICRC (IBA 9.2, 9.2.4).
+	leastHeaders = 20 + 8 + 12 + 4
 )

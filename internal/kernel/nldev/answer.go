@@ -39,7 +39,7 @@ func init() {
 		cmdStatGetStatus: {do: getCounterStatus},
 
 		// These change something, or show more than this device has.
-		cmdSet: {admin: true, do: refuse}, cmdNewLink: {admin: true, do: refuse}, cmdDelLink: {admin: true, do: refuse},
+		cmdSet: {admin: true, do: refuse}, cmdNewLink: {admin: true, do: refuseLink}, cmdDelLink: {admin: true, do: refuse},
 		cmdSysSet: {admin: true, do: refuse}, cmdStatSet: {admin: true, do: refuse}, cmdStatDel: {admin: true, do: refuse},
 		cmdNewDev: {admin: true, do: refuse}, cmdDelDev: {admin: true, do: refuse},
 		cmdResQPGetRaw: {admin: true, do: refuse, dump: refuse}, cmdResCQGetRaw: {admin: true, do: refuse, dump: refuse},
@@ -54,6 +54,12 @@ func init() {
 // refuse answers requests that nothing here can carry out.
 func refuse(*call) error { return unix.EOPNOTSUPP }
 
+// refuseLink answers a request for a new device.
+func refuseLink(c *call) error {
+	c.hint = "gorxe makes devices when it starts: gorxe run --device rxe0=eth0 takes the place of rdma link add rxe0 type rxe netdev eth0"
+	return unix.EOPNOTSUPP
+}
+
 // call is one request, of which a program may send several at once.
 type call struct {
 	src    Source
@@ -66,7 +72,8 @@ type call struct {
 	page   []byte // the datagram of a dump that is being filled
 	dumped bool   // there was a dump: another one has to wait
 
-	badAttr int // position of the attribute that the policy refuses; 0: none
+	badAttr int    // position of the attribute that the policy refuses; 0: none
+	hint    string // what to do instead; empty: nothing is known
 }
 
 // errAnswered is the outcome of a request whose answer needs no NLMSG_ERROR (-EINTR in
@@ -83,7 +90,7 @@ func Answer(src Source, caller Caller, req *kernel.NetlinkRequest, reply kernel.
 			return
 		}
 		rest = after
-		c.msg, c.badAttr = m, 0
+		c.msg, c.badAttr, c.hint = m, 0, ""
 		err := c.answer()
 		if err == errAnswered || err == nil && m.flags()&unix.NLM_F_ACK == 0 {
 			continue
@@ -203,14 +210,19 @@ func (c *call) ack(err error) {
 		quoted = quoted[:unix.SizeofNlMsghdr]
 		flags |= unix.NLM_F_CAPPED
 	}
-	extended := errno != 0 && c.badAttr != 0 && c.req.ExtAck
+	extended := errno != 0 && (c.badAttr != 0 || c.hint != "") && c.req.ExtAck
 	if extended {
 		flags |= unix.NLM_F_ACK_TLVS
 	}
 	m := begin(nil, unix.NLMSG_ERROR, flags, c.msg.seq(), c.req.Port)
 	m.b = binary.NativeEndian.AppendUint32(m.b, uint32(-int32(errno)))
 	m.b = append(m.b, quoted...)
-	if extended {
+	switch {
+	case !extended:
+	case c.hint != "":
+		m.pad()
+		m.text(errAttrMsg, c.hint)
+	default:
 		m.pad()
 		m.text(errAttrMsg, "Attribute failed policy validation")
 		m.u32(errAttrOffset, uint32(c.badAttr))

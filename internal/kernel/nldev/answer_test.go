@@ -202,3 +202,17 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// TestNewLinkHint: the refusal of rdma link add says what takes its place.
+func TestNewLinkHint(t *testing.T) {
+	data := request(cmdNewLink, 0)
+	for _, extAck := range []bool{false, true} {
+		got := ask(t, newWorld(), asking{admin: true, capAck: true, extAck: extAck}, data)
+		if len(got) != 1 || errnoIn(t, got[0]) != unix.EOPNOTSUPP {
+			t.Fatalf("%+v", got)
+		}
+		if said := bytes.Contains(got[0].Data, []byte("gorxe run --device rxe0=eth0")); said != extAck {
+			t.Errorf("%q, with a text: %v", got[0].Data, extAck)
+		}
+	}
+}

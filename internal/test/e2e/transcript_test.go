@@ -21,7 +21,7 @@ var differences = []struct {
 	{command("rdma -d dev"), line(`caps:`), "`rdma_rxe` claims AUTO_PATH_MIG and CHANGE_PHY_PORT and has neither. gorxe has FLUSH, ATOMIC WRITE and on-demand paging, which have no name in this program."},
 	{command("rdma (-[dj] )?resource show"), line(`ib_core|rxe0.*\bpd"?[ :]\d`), "The kernel has a queue pair 1 of its own (ib_core), with a protection domain and a completion queue. gorxe's has none."},
 	{command("rdma (-[dj] )?resource show srq"), line(`comm`), "iproute2 6.1 prints a range of queue pair numbers in place of the program's name. The kernel numbers queue pairs in turn, and gorxe at random, so there are no ranges."},
-	{command("rdma link add"), line(`error:`), "gorxe makes devices when its daemon starts. The kernel looks for the network interface."},
+	{command("rdma link add"), line(`(?i)error:`), "gorxe makes devices when its daemon starts. The kernel looks for the network interface."},
 	{command("rdma .*statistic"), line(`np_|rp_cnp|rdma_recvs|receive_queue`), "gorxe answers congestion, and counts it under the names of mlx5. It also counts packets that the kernel dropped because the queue of the port was full. `rdma_rxe` does neither."},
 	{command("ibstat"), line(`CA type:`), "gorxe has `hca_type`, which `rdma_rxe` of Linux 6.1 lacks."},
 	{command("ibstat"), line(`(?i)rate:`), "The interface of the guest reports no speed. That of gorxe is a veth, whose port has 40 Gb/s."},
