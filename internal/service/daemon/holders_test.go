@@ -33,7 +33,9 @@ func TestHolders(t *testing.T) {
 	// A program that was left in the background is a child of the keeper.
 	s.mu.Lock()
 	for n := range s.sessions {
+		n.mu.Lock()
 		n.keeper = os.Getppid()
+		n.mu.Unlock()
 	}
 	s.mu.Unlock()
 	want := fmt.Sprintf("%s[%d]", oneLine(processName(os.Getpid())), os.Getpid())
