@@ -88,7 +88,7 @@ func Assign(lab *labfile.Lab, command, on []string) error {
 	for i := range lab.Hosts {
 		if h := &lab.Hosts[i]; h.Command == nil {
 			// so that it has its devices
-			h.Command, h.Background = []string{"sleep", "infinity"}, true
+			h.Command, h.Background = idle, true
 		}
 	}
 	return nil

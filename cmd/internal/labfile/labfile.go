@@ -15,15 +15,11 @@
 package labfile
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"regexp"
-	"strconv"
-	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/gorxe/gorxe/internal/fault/rulefile/yamltext"
 )
 
 // The limits of a file. One machine has all hosts.
@@ -118,56 +114,20 @@ func (h *Host) Port(name string) *Port {
 }
 
 // Error says what is wrong in a file, and where.
-type Error struct {
-	Line, Column int // from 1; Column 0: unknown
-	Err          error
-}
-
-func (e *Error) Error() string {
-	if e.Column == 0 {
-		return fmt.Sprintf("%d: %v", e.Line, e.Err)
-	}
-	return fmt.Sprintf("%d:%d: %v", e.Line, e.Column, e.Err)
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-func at(n *yaml.Node, format string, args ...any) error {
-	return &Error{n.Line, n.Column, fmt.Errorf(format, args...)}
-}
+type Error = yamltext.Error
 
 // Parse reads a file. An error is an *Error.
 func Parse(text []byte) (*Lab, error) {
-	if len(text) > MaxBytes {
-		return nil, &Error{Line: 1, Err: fmt.Errorf("the file has more than %d MiB", MaxBytes>>20)}
-	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, syntaxError(err)
-	}
-	if doc.Kind == 0 {
-		return nil, &Error{Line: 1, Err: errors.New("the file is empty: a lab begins with \"topology:\"")}
+	root, err := yamltext.Read(text, MaxBytes, "the file is empty: a lab begins with \"topology:\"")
+	if err != nil {
+		return nil, err
 	}
 	f := file{lab: new(Lab), kinds: make(map[string]string)}
-	if err := f.read(doc.Content[0]); err != nil {
+	if err := f.read(root); err != nil {
 		return nil, err
 	}
 	if err := f.plan(); err != nil {
 		return nil, err
 	}
 	return f.lab, nil
-}
-
-var lineOf = regexp.MustCompile(`^line (\d+): `)
-
-// syntaxError makes an Error of one that says "line 3: ...".
-func syntaxError(err error) error {
-	why := strings.TrimPrefix(err.Error(), "yaml: ")
-	e := &Error{Line: 1, Err: errors.New(why)}
-	if m := lineOf.FindStringSubmatch(why); m != nil {
-		if n, err := strconv.Atoi(m[1]); err == nil && n > 0 {
-			e.Line, e.Err = n, errors.New(why[len(m[0]):])
-		}
-	}
-	return e
 }

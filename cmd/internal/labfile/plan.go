@@ -2,6 +2,7 @@ package labfile
 
 import (
 	"fmt"
+	"github.com/gorxe/gorxe/internal/fault/rulefile/yamltext"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -25,18 +26,18 @@ func (f *file) plan() error {
 	for name, n := range f.given {
 		host, port, _ := strings.Cut(name, ":")
 		if h := f.lab.Host(host); h == nil || h.Port(port) == nil {
-			return at(n, "exec: %s has no link at %s", host, port)
+			return yamltext.At(n, "exec: %s has no link at %s", host, port)
 		}
 	}
 	return f.order()
 }
 
 func (l *Link) bad(format string, args ...any) error {
-	return &Error{l.line, l.col, fmt.Errorf(format, args...)}
+	return &Error{Line: l.line, Column: l.col, Err: fmt.Errorf(format, args...)}
 }
 
 func (h *Host) bad(format string, args ...any) error {
-	return &Error{h.line, h.col, fmt.Errorf(format, args...)}
+	return &Error{Line: h.line, Column: h.col, Err: fmt.Errorf(format, args...)}
 }
 
 // interfaceOf is what Linux takes as the name of an interface, and a device's flag.
@@ -139,7 +140,7 @@ func (f *file) addresses(networks []int) error {
 			if g := f.given[h.Name+":"+p.Interface]; g != nil {
 				a, err := netip.ParsePrefix(g.Value)
 				if err != nil || !a.Addr().Is4() || !a.Addr().IsGlobalUnicast() {
-					return at(g, "exec: %q is not an IPv4 address with the length of its network, as 10.0.0.1/24", g.Value)
+					return yamltext.At(g, "exec: %q is not an IPv4 address with the length of its network, as 10.0.0.1/24", g.Value)
 				}
 				p.Address = a
 			}

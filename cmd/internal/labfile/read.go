@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/fault/rulefile/yamltext"
 )
 
 // The kinds of nodes.
@@ -35,20 +36,20 @@ type keys map[string]func(*yaml.Node) error
 // each calls the functions of the keys of a mapping.
 func (k keys) each(n *yaml.Node, what string) error {
 	if n.Kind != yaml.MappingNode {
-		return at(n, "expected %s with keys, and not %s", what, kindOf(n))
+		return yamltext.At(n, "expected %s with keys, and not %s", what, kindOf(n))
 	}
 	seen := make(map[string]bool)
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode {
-			return at(key, "expected the name of a key, and not %s", kindOf(key))
+			return yamltext.At(key, "expected the name of a key, and not %s", kindOf(key))
 		}
 		read, known := k[key.Value]
 		switch {
 		case !known:
-			return at(key, "%s: unknown: %s has the keys %s", key.Value, what, strings.Join(slices.Sorted(maps.Keys(k)), ", "))
+			return yamltext.At(key, "%s: unknown: %s has the keys %s", key.Value, what, strings.Join(slices.Sorted(maps.Keys(k)), ", "))
 		case seen[key.Value]:
-			return at(key, "%s is given twice", key.Value)
+			return yamltext.At(key, "%s is given twice", key.Value)
 		case read == nil:
 			continue
 		}
@@ -71,7 +72,7 @@ func (f *file) read(n *yaml.Node) error {
 		return err
 	}
 	if topology == nil {
-		return at(n, "the lab has no key topology")
+		return yamltext.At(n, "the lab has no key topology")
 	}
 	var nodes, links *yaml.Node
 	err = keys{
@@ -83,9 +84,9 @@ func (f *file) read(n *yaml.Node) error {
 	case err != nil:
 		return err
 	case nodes == nil:
-		return at(topology, "the topology has no key nodes")
+		return yamltext.At(topology, "the topology has no key nodes")
 	case links == nil:
-		return at(topology, "the topology has no key links")
+		return yamltext.At(topology, "the topology has no key links")
 	}
 	if err := f.nodes(nodes); err != nil {
 		return err
@@ -98,12 +99,12 @@ var nameOf = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$
 
 func (f *file) nodes(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
-		return at(n, "expected the names of nodes, as in \"h1: {kind: linux}\", and not %s", kindOf(n))
+		return yamltext.At(n, "expected the names of nodes, as in \"h1: {kind: linux}\", and not %s", kindOf(n))
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode {
-			return at(key, "expected the name of a node, and not %s", kindOf(key))
+			return yamltext.At(key, "expected the name of a node, and not %s", kindOf(key))
 		}
 		names, err := expand(key, key.Value)
 		if err != nil {
@@ -116,7 +117,7 @@ func (f *file) nodes(n *yaml.Node) error {
 		}
 	}
 	if len(f.lab.Hosts) == 0 {
-		return at(n, "the lab has no host: one is a node of kind %s", kindHost)
+		return yamltext.At(n, "the lab has no host: one is a node of kind %s", kindHost)
 	}
 	return nil
 }
@@ -125,9 +126,9 @@ func (f *file) nodes(n *yaml.Node) error {
 func (f *file) node(key *yaml.Node, name string, n *yaml.Node) error {
 	switch {
 	case !nameOf.MatchString(name):
-		return at(key, "%q: a name has letters, digits, dots, underscores and dashes, 63 at most", name)
+		return yamltext.At(key, "%q: a name has letters, digits, dots, underscores and dashes, 63 at most", name)
 	case f.kinds[name] != "":
-		return at(key, "two nodes have the name %s", name)
+		return yamltext.At(key, "two nodes have the name %s", name)
 	}
 	h, kind, entrypoint := Host{Name: name, line: key.Line, col: key.Column}, kindHost, ""
 	for _, n := range []*yaml.Node{f.defaults, n} {
@@ -144,11 +145,11 @@ func (f *file) node(key *yaml.Node, name string, n *yaml.Node) error {
 	f.kinds[name] = kind
 	switch {
 	case kind == kindSwitch && len(f.lab.Switches) == MaxSwitches:
-		return at(key, "the lab has more than %d switches", MaxSwitches)
+		return yamltext.At(key, "the lab has more than %d switches", MaxSwitches)
 	case kind == kindSwitch:
 		f.lab.Switches = append(f.lab.Switches, name)
 	case len(f.lab.Hosts) == MaxHosts:
-		return at(key, "the lab has more than %d hosts", MaxHosts)
+		return yamltext.At(key, "the lab has more than %d hosts", MaxHosts)
 	default:
 		f.lab.Hosts = append(f.lab.Hosts, h)
 	}
@@ -159,7 +160,7 @@ func (f *file) nodeKeys(h *Host, kind, entrypoint *string) keys {
 	return keys{
 		"kind": func(n *yaml.Node) error {
 			if n.Value != kindHost && n.Value != kindSwitch {
-				return at(n, "kind: %s: a node is a host (%s) or a switch (%s)", kindOf(n), kindHost, kindSwitch)
+				return yamltext.At(n, "kind: %s: a node is a host (%s) or a switch (%s)", kindOf(n), kindHost, kindSwitch)
 			}
 			*kind = n.Value
 			return nil
@@ -190,13 +191,13 @@ func command(n *yaml.Node) ([]string, error) {
 
 func environment(n *yaml.Node, env []string) ([]string, error) {
 	if n.Kind != yaml.MappingNode {
-		return nil, at(n, "expected the variables of env, as in \"NAME: value\", and not %s", kindOf(n))
+		return nil, yamltext.At(n, "expected the variables of env, as in \"NAME: value\", and not %s", kindOf(n))
 	}
 	env = slices.Clone(env)
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode || value.Kind != yaml.ScalarNode || strings.ContainsAny(key.Value, "=\x00") || strings.Contains(value.Value, "\x00") {
-			return nil, at(key, "env: a variable has a name without an equals sign, and one value")
+			return nil, yamltext.At(key, "env: a variable has a name without an equals sign, and one value")
 		}
 		env = append(env, key.Value+"="+value.Value)
 	}
@@ -210,7 +211,7 @@ func expression(n *yaml.Node) (*regexp.Regexp, error) {
 	}
 	re, err := regexp.Compile(is)
 	if err != nil {
-		return nil, at(n, "ready-when: %q is not a regular expression: %w", is, err)
+		return nil, yamltext.At(n, "ready-when: %q is not a regular expression: %w", is, err)
 	}
 	return re, nil
 }
@@ -236,7 +237,7 @@ func (f *file) exec(host string, n *yaml.Node) error {
 			continue
 		}
 		if !linkUp.MatchString(strings.TrimSpace(line)) {
-			return at(n.Content[i], "exec: %q: a lab executes only \"ip addr add ADDRESS dev INTERFACE\" there: cmd has the program of a host", line)
+			return yamltext.At(n.Content[i], "exec: %q: a lab executes only \"ip addr add ADDRESS dev INTERFACE\" there: cmd has the program of a host", line)
 		}
 	}
 	return nil
@@ -262,7 +263,7 @@ func (f *file) names(n *yaml.Node) (names []string, err error) {
 
 func (f *file) links(n *yaml.Node) error {
 	if n.Kind != yaml.SequenceNode {
-		return at(n, "expected a list of links, as in \"- endpoints: [\"h1:eth1\", \"leaf\"]\", and not %s", kindOf(n))
+		return yamltext.At(n, "expected a list of links, as in \"- endpoints: [\"h1:eth1\", \"leaf\"]\", and not %s", kindOf(n))
 	}
 	for _, n := range n.Content {
 		if err := f.link(n); err != nil {
@@ -289,16 +290,16 @@ func (f *file) link(n *yaml.Node) error {
 	}
 	if l.Shape != "" {
 		if _, err := fault.Parse("packet shape," + l.Shape); err != nil {
-			return at(n, "%s", strings.Replace(reason(err), "packet shape", "a link", 1))
+			return yamltext.At(n, "%s", strings.Replace(reason(err), "packet shape", "a link", 1))
 		}
 	}
 	if ends == nil || ends.Kind != yaml.SequenceNode || len(ends.Content) != 2 {
-		return at(n, "a link has two endpoints, as in endpoints: [\"h1:eth1\", \"leaf\"]")
+		return yamltext.At(n, "a link has two endpoints, as in endpoints: [\"h1:eth1\", \"leaf\"]")
 	}
 	var many [2][]string
 	for i, n := range ends.Content {
 		if n.Kind != yaml.ScalarNode {
-			return at(n, "expected an endpoint, as in \"h1:eth1\", and not %s", kindOf(n))
+			return yamltext.At(n, "expected an endpoint, as in \"h1:eth1\", and not %s", kindOf(n))
 		}
 		var err error
 		if many[i], err = expand(n, n.Value); err != nil {
@@ -307,11 +308,11 @@ func (f *file) link(n *yaml.Node) error {
 	}
 	a, b := many[0], many[1]
 	if len(a) != len(b) && len(a) != 1 && len(b) != 1 {
-		return at(ends, "the endpoints are %d and %d: give as many on both sides, or one on one side", len(a), len(b))
+		return yamltext.At(ends, "the endpoints are %d and %d: give as many on both sides, or one on one side", len(a), len(b))
 	}
 	for i := range max(len(a), len(b)) {
 		if len(f.lab.Links) == MaxLinks {
-			return at(n, "the lab has more than %d links", MaxLinks)
+			return yamltext.At(n, "the lab has more than %d links", MaxLinks)
 		}
 		for j, text := range []string{a[min(i, len(a)-1)], b[min(i, len(b)-1)]} {
 			node, port, _ := strings.Cut(text, ":")
@@ -325,7 +326,7 @@ func (f *file) link(n *yaml.Node) error {
 // shape takes a key of the link's model.
 func (l *Link) shape(key string, n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode || n.Value == "" || strings.ContainsAny(n.Value, ", ") {
-		return at(n, "%s: expected one value, and not %s", key, kindOf(n))
+		return yamltext.At(n, "%s: expected one value, and not %s", key, kindOf(n))
 	}
 	alone := "packet shape," + key + "=" + n.Value
 	switch key {
@@ -335,7 +336,7 @@ func (l *Link) shape(key string, n *yaml.Node) error {
 		alone += ",rate=1gbit,queue=100000"
 	}
 	if _, err := fault.Parse(alone); err != nil {
-		return at(n, "%s: %s: %s", key, n.Value, reason(err))
+		return yamltext.At(n, "%s: %s: %s", key, n.Value, reason(err))
 	}
 	l.Shape = strings.TrimPrefix(l.Shape+","+key+"="+n.Value, ",")
 	return nil
@@ -356,11 +357,11 @@ func expand(n *yaml.Node, name string) ([]string, error) {
 	rest := name[m[1]:]
 	switch {
 	case first > last:
-		return nil, at(n, "%s: the range ends before it begins", name)
+		return nil, yamltext.At(n, "%s: the range ends before it begins", name)
 	case ranges.MatchString(rest):
-		return nil, at(n, "%s: a name has one range", name)
+		return nil, yamltext.At(n, "%s: a name has one range", name)
 	case last-first >= MaxLinks:
-		return nil, at(n, "%s: the range has %d names: a lab has %d hosts and %d links at most", name, last-first+1, MaxHosts, MaxLinks)
+		return nil, yamltext.At(n, "%s: the range has %d names: a lab has %d hosts and %d links at most", name, last-first+1, MaxHosts, MaxLinks)
 	}
 	names := make([]string, 0, last-first+1)
 	for i := first; i <= last; i++ {

@@ -7,15 +7,16 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/fault/rulefile/yamltext"
 )
 
 func text(n *yaml.Node, key string, to *string) error {
 	if n.Kind != yaml.ScalarNode || n.Value == "" {
-		return at(n, "%s: expected a text, and not %s", key, kindOf(n))
+		return yamltext.At(n, "%s: expected a text, and not %s", key, kindOf(n))
 	}
 	for _, c := range n.Value {
 		if c == 0 {
-			return at(n, "%s: the text has a zero byte", key)
+			return yamltext.At(n, "%s: the text has a zero byte", key)
 		}
 	}
 	*to = n.Value
@@ -24,7 +25,7 @@ func text(n *yaml.Node, key string, to *string) error {
 
 func list(n *yaml.Node, key string) (words []string, err error) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		return nil, at(n, "%s: expected a list, and not %s", key, kindOf(n))
+		return nil, yamltext.At(n, "%s: expected a list, and not %s", key, kindOf(n))
 	}
 	for _, n := range n.Content {
 		var word string
@@ -39,7 +40,7 @@ func list(n *yaml.Node, key string) (words []string, err error) {
 func number(n *yaml.Node, key string, least, most int, to *int) error {
 	v, err := strconv.Atoi(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || v < least || v > most {
-		return at(n, "%s: expected a number from %d to %d, and not %s", key, least, most, kindOf(n))
+		return yamltext.At(n, "%s: expected a number from %d to %d, and not %s", key, least, most, kindOf(n))
 	}
 	*to = v
 	return nil
@@ -47,7 +48,7 @@ func number(n *yaml.Node, key string, least, most int, to *int) error {
 
 func boolean(n *yaml.Node, key string, to *bool) error {
 	if n.Kind != yaml.ScalarNode || n.Value != "true" && n.Value != "false" {
-		return at(n, "%s: expected true or false, and not %s", key, kindOf(n))
+		return yamltext.At(n, "%s: expected true or false, and not %s", key, kindOf(n))
 	}
 	*to = n.Value == "true"
 	return nil

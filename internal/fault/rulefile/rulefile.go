@@ -12,58 +12,34 @@ package rulefile
 
 import (
 	"errors"
-	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/fault/rulefile/yamltext"
 )
 
 // MaxBytes bounds a file.
 const MaxBytes = 32 << 20
 
 // Error says what is wrong in a file, and where.
-type Error struct {
-	Line, Column int // from 1; Column 0: unknown
-	Err          error
-}
-
-func (e *Error) Error() string {
-	if e.Column == 0 {
-		return fmt.Sprintf("%d: %v", e.Line, e.Err)
-	}
-	return fmt.Sprintf("%d:%d: %v", e.Line, e.Column, e.Err)
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-func at(n *yaml.Node, format string, args ...any) error {
-	return &Error{n.Line, n.Column, fmt.Errorf(format, args...)}
-}
+type Error = yamltext.Error
 
 // Parse reads the rules of a file. An error is an *Error.
 func Parse(text []byte) ([]fault.Rule, error) {
-	if len(text) > MaxBytes {
-		return nil, &Error{Line: 1, Err: fmt.Errorf("the file has more than %d MiB", MaxBytes>>20)}
+	list, err := yamltext.Read(text, MaxBytes, "there is no rule: give a list, as in \"- where: packet\"")
+	if err != nil {
+		return nil, err
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, syntaxError(err)
-	}
-	if doc.Kind == 0 {
-		return nil, &Error{Line: 1, Err: errors.New("there is no rule: give a list, as in \"- where: packet\"")}
-	}
-	list := doc.Content[0]
 	switch {
 	case list.Kind != yaml.SequenceNode:
-		return nil, at(list, "expected a list of rules, each with a dash before it, as in \"- where: packet\", and not %s", kindOf(list))
+		return nil, yamltext.At(list, "expected a list of rules, each with a dash before it, as in \"- where: packet\", and not %s", kindOf(list))
 	case len(list.Content) == 0:
-		return nil, at(list, "there is no rule in the list")
+		return nil, yamltext.At(list, "there is no rule in the list")
 	case len(list.Content) > fault.MaxRules:
-		return nil, at(list.Content[fault.MaxRules], "more than %d rules", fault.MaxRules)
+		return nil, yamltext.At(list.Content[fault.MaxRules], "more than %d rules", fault.MaxRules)
 	}
 	rules := make([]fault.Rule, 0, len(list.Content))
 	for _, n := range list.Content {
@@ -76,24 +52,10 @@ func Parse(text []byte) ([]fault.Rule, error) {
 	return rules, nil
 }
 
-// syntaxError makes an Error of one that says "line 3: ...".
-func syntaxError(err error) error {
-	why := strings.TrimPrefix(err.Error(), "yaml: ")
-	e := &Error{Line: 1, Err: errors.New(why)}
-	if m := lineOf.FindStringSubmatch(why); m != nil {
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			e.Line, e.Err = n, errors.New(why[len(m[0]):])
-		}
-	}
-	return e
-}
-
-var lineOf = regexp.MustCompile(`^line (\d+): `)
-
 // rule reads one rule.
 func rule(n *yaml.Node) (fault.Rule, error) {
 	if n.Kind != yaml.MappingNode {
-		return fault.Rule{}, at(n, "expected a rule, as in \"where: packet\", and not %s", kindOf(n))
+		return fault.Rule{}, yamltext.At(n, "expected a rule, as in \"where: packet\", and not %s", kindOf(n))
 	}
 	var words [2]*yaml.Node // where, what
 	var items []item
@@ -101,18 +63,18 @@ func rule(n *yaml.Node) (fault.Rule, error) {
 		key, value := n.Content[i], n.Content[i+1]
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			return fault.Rule{}, at(key, "expected the name of a key, and not %s", kindOf(key))
+			return fault.Rule{}, yamltext.At(key, "expected the name of a key, and not %s", kindOf(key))
 		case value.Kind != yaml.ScalarNode:
-			return fault.Rule{}, at(value, "expected the value of %s, and not %s", key.Value, kindOf(value))
+			return fault.Rule{}, yamltext.At(value, "expected the value of %s, and not %s", key.Value, kindOf(value))
 		case value.Value == "":
-			return fault.Rule{}, at(key, "give %s a value", key.Value)
+			return fault.Rule{}, yamltext.At(key, "give %s a value", key.Value)
 		case strings.ContainsAny(key.Value, ",= ") || strings.Contains(value.Value, ","):
-			return fault.Rule{}, at(value, "%s: a key has no comma, space or equals sign, and a value has no comma", key.Value)
+			return fault.Rule{}, yamltext.At(value, "%s: a key has no comma, space or equals sign, and a value has no comma", key.Value)
 		}
 		w := map[string]int{"where": 0, "what": 1}
 		if j, ok := w[key.Value]; ok {
 			if words[j] != nil {
-				return fault.Rule{}, at(key, "%s is given twice", key.Value)
+				return fault.Rule{}, yamltext.At(key, "%s is given twice", key.Value)
 			}
 			words[j] = value
 			continue
@@ -121,10 +83,10 @@ func rule(n *yaml.Node) (fault.Rule, error) {
 	}
 	for j, name := range []string{"where", "what"} {
 		if words[j] == nil {
-			return fault.Rule{}, at(n, "the rule has no key %s", name)
+			return fault.Rule{}, yamltext.At(n, "the rule has no key %s", name)
 		}
 		if strings.Contains(words[j].Value, " ") {
-			return fault.Rule{}, at(words[j], "%q: %s is one word", words[j].Value, name)
+			return fault.Rule{}, yamltext.At(words[j], "%q: %s is one word", words[j].Value, name)
 		}
 	}
 	text, places := words[0].Value+" "+words[1].Value, []place{{0, words[0]}, {len(words[0].Value) + 1, words[1]}}
@@ -151,10 +113,10 @@ type place struct {
 func located(n *yaml.Node, err error, places []place) error {
 	var e *fault.Error
 	if !errors.As(err, &e) {
-		return at(n, "%w", err)
+		return yamltext.At(n, "%w", err)
 	}
 	if e.Word == "" {
-		return at(n, "%s", e.Why)
+		return yamltext.At(n, "%s", e.Why)
 	}
 	for _, p := range places {
 		if p.offset == e.At {
@@ -163,9 +125,9 @@ func located(n *yaml.Node, err error, places []place) error {
 	}
 	key, value, found := strings.Cut(e.Word, "=")
 	if found {
-		return at(n, "%s: %s: %s", key, value, e.Why)
+		return yamltext.At(n, "%s: %s: %s", key, value, e.Why)
 	}
-	return at(n, "%s: %s", key, e.Why)
+	return yamltext.At(n, "%s: %s", key, e.Why)
 }
 
 func kindOf(n *yaml.Node) string {
