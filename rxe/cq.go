@@ -250,9 +250,6 @@ func (c *CQ) Destroy() error {
 // full. The queue is then in error for good, and the caller's QP must be too (IBA
 // 11.6.3, CQ error).
 func (c *CQ) push(wc *WC, solicited bool) bool {
-	if ob := c.dev.cfg.Observer; ob != nil {
-		ob.Completed(c, *wc)
-	}
 	c.mu.Lock()
 	if c.dead || c.failed {
 		c.mu.Unlock()

@@ -56,6 +56,7 @@ type qpMade struct {
 	pd             *PD
 	sub            *Subdevice
 	reports        Reports
+	observer       Observer // nil: none
 	owner          any
 }
 

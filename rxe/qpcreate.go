@@ -19,7 +19,7 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		qpMade: qpMade{
 			dev: d, sub: pd.sub, maxMessage: pd.sub.maxMessage(), pd: pd, typ: init.Type,
 			sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ, signalAll: init.SignalAll,
-			onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults, reports: init.Reports,
+			onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults, reports: init.Reports, observer: init.Observer,
 			chaos: init.Chaos.forQP(&d.pools.late),
 		},
 		listing: listing{user: init.User},

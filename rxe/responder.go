@@ -145,7 +145,15 @@ func (r *responder) flushRecv(q *QP) {
 // pushRecvError completes a receive work request that failed. If the completion
 // does not fit its queue, nothing is left to do.
 func (q *QP) pushRecvError(id uint64, status WCStatus) {
-	q.recvCQ.push(&WC{ID: id, Status: status, Opcode: WCRecv, QPN: q.qpn}, true)
+	q.pushRecv(&WC{ID: id, Status: status, Opcode: WCRecv, QPN: q.qpn}, true)
+}
+
+// pushRecv adds the completion of a receive work request. It reports false when the queue is full.
+func (q *QP) pushRecv(wc *WC, solicited bool) bool {
+	if q.observer != nil {
+		q.observer.Completed(q, *wc, true)
+	}
+	return q.recvCQ.push(wc, solicited)
 }
 
 // request handles a request, plain or super-packet, that has passed QP.refusal.
