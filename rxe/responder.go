@@ -148,14 +148,6 @@ func (q *QP) pushRecvError(id uint64, status WCStatus) {
 	q.pushRecv(&WC{ID: id, Status: status, Opcode: WCRecv, QPN: q.qpn}, true)
 }
 
-// pushRecv adds the completion of a receive work request. It reports false when the queue is full.
-func (q *QP) pushRecv(wc *WC, solicited bool) bool {
-	if q.observer != nil {
-		q.observer.Completed(q, *wc, true)
-	}
-	return q.recvCQ.push(wc, solicited)
-}
-
 // request handles a request, plain or super-packet, that has passed QP.refusal.
 func (r *responder) request(q *QP, pkt packet, dg *wire.Datagram, st *step) {
 	if q.typ != QPUD && !r.established && q.attr.State == QPRTR {

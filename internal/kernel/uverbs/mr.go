@@ -195,6 +195,9 @@ func writeReregMR(k *call, req *uapi.ReregMRReq) error {
 		return err
 	}
 	r.set(g)
+	if k.f.watcher != nil {
+		k.f.watcher.Changed(r, r.watched(), k.Caller)
+	}
 	return dispatch.Respond(&k.Call, uapi.ReregMRResp{LKey: uint32(r.mr.LKey()), RKey: r.rkey()})
 }
 
