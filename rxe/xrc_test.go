@@ -75,7 +75,13 @@ func xrcNAK(code wire.NAKCode, psn wire.PSN) check {
 // TestTargetServesSRQs: each message goes to the SRQ that it names. Its completion comes in the CQ
 // of that SRQ, with the numbers of the target and of the SRQ.
 func TestTargetServesSRQs(t *testing.T) {
+	t.Run("cheap memory", func(t *testing.T) { targetServesSRQs(t, false) })
+	t.Run("costly memory", func(t *testing.T) { targetServesSRQs(t, true) })
+}
+
+func targetServesSRQs(t *testing.T, costly bool) {
 	b := newTargetBench(t)
+	b.dev.cfg.CostlyMemory = costly
 	b.post(b.srqs[0], 1, 600)
 	other, err := b.pds[1].RegMR(b.mem, localVA, localLen, localVA, AccessLocalWrite)
 	b.must(err)
