@@ -5,8 +5,8 @@ import "github.com/gorxe/gorxe/wire"
 // XRC, the extended reliable connection service (IBA A14). Its requests are those of RC, with a
 // header that names a shared receive queue. So a process needs one connection to each node, and not
 // one to each process there. An initiator (QPXRCIni) only sends requests. A target (QPXRCTgt) only
-// executes them, for all SRQs of its XRC domain. Such an SRQ has a completion queue and a protection
-// domain of its own, to which the keys of requests belong.
+// executes them, for all SRQs of its XRC domain. Such an SRQ has a completion queue and a
+// protection domain of its own, to which the keys of requests belong.
 
 // XRCD is an XRC domain. Devices share none.
 type XRCD struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// A pair of XRC has an initiator, which sends all requests, and a target. Those of one host share its
-// XRC domain and SRQs, and each request names one of these at random.
+// A pair of XRC has an initiator, which sends all requests, and a target. Those of one host share
+// its XRC domain and SRQs, and each request names one of these at random.
 
 // xrcQueues is how many SRQs the XRC domain of a host has.
 const xrcQueues = 2
