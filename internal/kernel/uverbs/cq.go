@@ -23,7 +23,7 @@ func (r *cqRes) Destroy(o *dispatch.Object, _ bool) error {
 	if err := r.cq.Destroy(); err != nil {
 		return err
 	}
-	r.f.dev.disown(r.cq)
+	r.f.dev.disown(r.cq, o)
 	r.mem.Free()
 	if r.channel != nil {
 		o.CompReported = r.channel.Forget(o)

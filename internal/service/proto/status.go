@@ -120,6 +120,7 @@ type FileStatus struct {
 	PDs      int         `json:"pds"`
 	MWs      int         `json:"mws"`
 	AHs      int         `json:"ahs"`
+	XRCDs    int         `json:"xrcds,omitempty"`
 	Channels int         `json:"comp_channels"`
 	MRs      []MRStatus  `json:"mrs"`
 	CQs      []CQStatus  `json:"cqs"`
