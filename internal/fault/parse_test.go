@@ -44,7 +44,7 @@ var refused = []struct{ rule, word, why string }{
 	{"packet drop,time=1ms", "time=1ms", "packet drop has no time: it has qp, peer, opcode, direction, size, psn, pid, command, label, scope, name, device, after, until, first, every, p, seed or count"},
 	{"packet drop,name=a b", "name=a b", `a name has letters, digits and "_-.", 64 at most`},
 	{"packet drop,scope=host", "scope=host", "give session or device"},
-	{"packet drop,device=mlx5_0", "device=mlx5_0", "the name of a device begins with rxe"},
+	{"packet drop,device=eth0", "device=eth0", "the name of a device begins with rxe or mlx5_"},
 	{"packet drop,qp=XRC", "qp=XRC", "give RC, UC or UD, or a queue pair number from 1 to 0xfffffe"},
 	{"packet drop,qp=0", "qp=0", "give RC, UC or UD, or a queue pair number from 1 to 0xfffffe"},
 	{"packet drop,qp=1", "qp=1", "queue pair 1 belongs to no program: give scope=device as well"},
