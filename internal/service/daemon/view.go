@@ -29,7 +29,7 @@ type view struct {
 // sysfs returns the device as the file tree shows it.
 func (v *view) sysfs() tree.Device {
 	look := v.driver.Look(v.spec.Name, v.index)
-	return tree.Device{
+	d := tree.Device{
 		Name: v.spec.Name, Index: v.index, Created: v.created,
 		Parent: tree.Parent(look.Parent), ABI: v.driver.ABI(),
 		NodeGUID: v.dev.GUID(), SysImageGUID: v.dev.Attr().SysImageGUID,
@@ -54,6 +54,10 @@ func (v *view) sysfs() tree.Device {
 			return []tree.Counter{{Name: filterDrop, Value: v.sockets().ReceiveFilterDrop.Load()}}
 		},
 	}
+	if look.Parent.Bus == "pci" {
+		d.NUMA, d.OnBus = numaNode(os.DirFS("/"), v.index), onPCI()
+	}
+	return d
 }
 
 func (v *view) port() tree.PortInfo {
