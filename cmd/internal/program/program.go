@@ -40,9 +40,10 @@ type Program struct {
 	cmd    *exec.Cmd
 	lines  *lines // that say that the program is ready; nil: it is when it listens
 	// lines of its output, which are looked for if it has a label; nil: it has none
-	taken, unmet *lines
-	done         chan struct{} // closed when the program has ended
-	waitErr      error         // valid then
+	taken, unmet, rejected *lines
+	byCM                   bool          // it was ready because it listened by RDMA CM
+	done                   chan struct{} // closed when the program has ended
+	waitErr                error         // valid then
 }
 
 // Start starts a program.
@@ -55,7 +56,7 @@ func Start(c Config) (*Program, error) {
 	args = append(append(args, "--"), c.Program...)
 	p := &Program{config: c, cmd: exec.Command(self, args...), lines: newLines(c.Ready.When), done: make(chan struct{})}
 	if c.Label != "" {
-		p.taken, p.unmet = newLines(portTaken), newLines(unmet)
+		p.taken, p.unmet, p.rejected = newLines(portTaken), newLines(unmet), newLines(rejected)
 	}
 	if len(c.Env) > 0 {
 		p.cmd.Env = append(os.Environ(), c.Env...)
@@ -104,7 +105,7 @@ func (p *Program) output() (output, error) {
 			stream.label = &labeler{to: stream.to, label: p.config.Label + ": "}
 			stream.to = stream.label
 		}
-		for _, l := range []*lines{p.taken, p.unmet, p.lines} {
+		for _, l := range []*lines{p.taken, p.unmet, p.rejected, p.lines} {
 			stream.to = l.beside(stream.to)
 		}
 	}
@@ -130,8 +131,17 @@ func (p *Program) Ports() []string {
 	return listeners(Family(p.cmd.Process.Pid), p.config.Ready.Sockets)
 }
 
-// Unreached reports whether the program has written that nobody listens where it has tried.
-func (p *Program) Unreached() bool { return p.unmet.seen() }
+// ByCM reports whether the program was ready because it listened by RDMA CM.
+func (p *Program) ByCM() bool { return p.byCM }
+
+// Wrote returns what the program has written of ports. Without a label that is not known.
+func (p *Program) Wrote() Wrote {
+	return Wrote{Taken: p.taken.seen(), Unmet: p.unmet.seen(), Rejected: p.rejected.seen()}
+}
+
+// Running returns the program's name and number while it runs: those of the first process below
+// gorxe run that is not gorxe itself.
+func (p *Program) Running() (name string, pid int) { return running(Family(p.cmd.Process.Pid)) }
 
 // Stop ends the program if it runs. gorxe run passes the signal on.
 func (p *Program) Stop() {
