@@ -18,7 +18,7 @@ var methodVerbs = map[string]string{
 // themselves.
 var notVerbs = map[string]bool{
 	"unsupported": true, "GET_CONTEXT": true, "POST_SEND": true,
-	"INVOKE_WRITE": true, "INFO_HANDLES": true, "QUERY_CONTEXT": true, "ASYNC_EVENT_ALLOC": true, "REG_DMABUF_MR": true,
+	"INVOKE_WRITE": true, "INFO_HANDLES": true, "QUERY_CONTEXT": true, "ASYNC_EVENT_ALLOC": true,
 }
 
 // verbOf returns the verb of a method or command by its name; "" if it is none.
