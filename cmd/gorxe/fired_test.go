@@ -41,7 +41,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestUnfound: who gives a rule for packets that there were not learns which there were.
+// TestUnfound: a user whose rule found no packet learns which packets there were.
 func TestUnfound(t *testing.T) {
 	devices := []proto.DeviceStatus{
 		{Packets: map[string]proto.PacketCount{"RC_SEND_ONLY": {Sent: 1}, "RC_RDMA_WRITE_ONLY": {}}},

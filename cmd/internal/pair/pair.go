@@ -46,8 +46,8 @@ type Config struct {
 	Say func(string)
 }
 
-// patience is how long the server may go on after the client before the user is told.
-const patience = 5 * time.Second
+// lateAfter is how long the server may go on after the client before the user is told.
+const lateAfter = 5 * time.Second
 
 // Outcome has the exit codes of both ends.
 type Outcome struct{ Server, Client int }
@@ -104,7 +104,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 			return Outcome{0, client.Code()}, nil // this package has ended it
 		}
 	}
-	if !c.await(ctx, server, client.Code(), time.After(patience)) {
+	if !c.await(ctx, server, client.Code(), time.After(lateAfter)) {
 		server.Stop()
 	}
 	if err := cmp.Or(ctx.Err(), c.sameCommand(client.Code())); err != nil || client.Code() == 0 {
