@@ -41,6 +41,7 @@ type responder struct {
 
 	asked  WorkFault // of faultAsked
 	misfit uint64    // of faultLength: see packet.otherMTU
+	told   bool      // UC: that the peer has another path MTU was reported
 }
 
 // receiving is the receive work request that the responder has taken off the queue.

@@ -23,6 +23,9 @@ type Config struct {
 	// input.
 	Files []*os.File
 	Ready Ready
+	// Group: the program has a process group of its own, and Stop ends all of it. So what a shell
+	// has started ends, too.
+	Group bool
 	// Stopping, if not nil, is called before the program is ended.
 	Stopping func()
 	// Start starts the command; nil: it is started as any other.
@@ -60,6 +63,9 @@ func Start(c Config) (*Program, error) {
 	}
 	if len(c.Env) > 0 {
 		p.cmd.Env = append(os.Environ(), c.Env...)
+	}
+	if c.Group {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	}
 	out, err := p.output()
 	if err != nil {
@@ -151,14 +157,23 @@ func (p *Program) Stop() {
 	if p.config.Stopping != nil {
 		p.config.Stopping()
 	}
-	p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended meanwhile
+	p.signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
 		return
 	case <-time.After(stopGrace):
 	}
-	p.cmd.Process.Kill() //nolint:errcheck // it may have ended
+	p.signal(syscall.SIGKILL)
 	<-p.done
+}
+
+// signal sends a signal to the program, or to its group. It may have ended meanwhile.
+func (p *Program) signal(s syscall.Signal) {
+	if p.config.Group {
+		_ = syscall.Kill(-p.cmd.Process.Pid, s) // as above
+		return
+	}
+	_ = p.cmd.Process.Signal(s) // as above
 }
 
 // Code returns the exit code of a program that has ended, as a shell shows it.
