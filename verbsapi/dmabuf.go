@@ -21,7 +21,7 @@ func (p *PD) RegDMABufMR(offset uint64, length int, iova uint64, fd int, access 
 	if err := p.usable(op); err != nil {
 		return nil, err
 	}
-	if err := p.ctx.verb(op, "reg_dmabuf_mr"); err != nil {
+	if err := p.ctx.verb(op, "reg_mr"); err != nil {
 		return nil, err
 	}
 	switch {

@@ -14,7 +14,7 @@ import (
 // librdmacm. ibv_post_recv and ibv_poll_cq only write and read memory.
 var verbNames = []string{
 	"open_device", "query_device", "query_port", "query_gid_table",
-	"alloc_pd", "dealloc_pd", "reg_mr", "reg_dmabuf_mr", "rereg_mr", "dereg_mr", "advise_mr", "query_mr",
+	"alloc_pd", "dealloc_pd", "reg_mr", "rereg_mr", "dereg_mr", "advise_mr", "query_mr",
 	"alloc_mw", "dealloc_mw", "create_ah", "destroy_ah",
 	"create_comp_channel", "create_cq", "resize_cq", "req_notify_cq", "destroy_cq",
 	"create_srq", "modify_srq", "query_srq", "destroy_srq",
