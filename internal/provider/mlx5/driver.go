@@ -1,0 +1,75 @@
+package mlx5
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Driver is what the kernel's mlx5_ib is to libmlx5.
+type Driver struct{ Profile Profile }
+
+var _ provider.Driver = Driver{}
+
+// ID implements provider.Driver.
+func (Driver) ID() uint32 { return uapi.DriverMLX5 }
+
+// ABI implements provider.Driver (MLX5_IB_UVERBS_ABI_VERSION).
+func (Driver) ABI() uint32 { return 1 }
+
+// Parent implements provider.Driver. libmlx5 is found by the modalias, and UCX takes its own path
+// only for a device with PCI's numbers.
+func (d Driver) Parent(string) provider.Parent {
+	p := &d.Profile
+	vendor, device := fmt.Sprintf("0x%04x", p.VendorID), fmt.Sprintf("0x%04x", p.DeviceID)
+	return provider.Parent{
+		Dir: "pci0000:00/0000:00:1f.7", Bus: "pci", Driver: "mlx5_core",
+		Attributes: map[string]string{
+			"class": "0x020000", "vendor": vendor, "device": device,
+			"subsystem_vendor": vendor, "subsystem_device": "0x0000",
+			"modalias":           fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd00000000bc02sc00i00", p.VendorID, p.DeviceID, p.VendorID),
+			"current_link_width": "16", "current_link_speed": "16.0 GT/s PCIe",
+		},
+	}
+}
+
+// Methods implements provider.Driver.
+func (Driver) Methods() provider.Methods { return nil }
+
+// Open implements provider.Driver.
+func (d Driver) Open(o provider.Open) (provider.Context, error) {
+	if err := o.Budget.Take(openCost); err != nil {
+		return nil, err
+	}
+	pages, err := newPages(o.Offsets)
+	if err != nil {
+		o.Budget.Give(openCost)
+		return nil, err
+	}
+	c := &userContext{profile: d.Profile, dev: o.Device, budget: o.Budget, pages: pages}
+	c.poller.init(c)
+	return c, nil
+}
+
+// refuse returns an EINVAL with its reason.
+func refuse(arg, why, fix string) error {
+	return &rxe.OpError{Op: "libmlx5", Arg: arg, Why: why, Fix: fix, Err: rxe.ErrInvalid}
+}
+
+// lacks reports a private request of less than least bytes. An older libmlx5 leaves out the end of
+// some.
+func lacks(u provider.UData, least int) error {
+	if len(u.Request()) < least {
+		return refuse("request", "has no place of the queue", "use the libmlx5 of rdma-core")
+	}
+	return nil
+}
+
+// respond delivers as much of a private response as the program has room for.
+func respond[T any](u provider.UData, resp T) error { return u.Respond(uapi.BytesOf(&resp)) }
+
+var errNotOffered = unix.EOPNOTSUPP
