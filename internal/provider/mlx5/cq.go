@@ -54,7 +54,7 @@ func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.
 
 func cqShift(size uint32) uint8 { return uint8(bits.Len32(size) - 1) }
 
-// cqMask returns the mask of a queue for so many completions: one place stays free.
+// cqMask returns the mask of a queue for so many completions, and one more, as libmlx5 makes it.
 func cqMask(entries uint32) uint32 { return 1<<bits.Len32(entries) - 1 }
 
 // userOf returns the user index that the completion names.

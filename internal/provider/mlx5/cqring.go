@@ -69,15 +69,16 @@ func (r *cqRing) room(want int) int {
 	return min(r.free(), want)
 }
 
-// free returns for how many completions there is room, as far as is known. One place stays free, for
-// the mark of a resize. A consumer that has passed the producer leaves no room.
+// free returns for how many completions there is room, as far as is known. All places are used: the
+// program tells an empty queue from a full one by the owner bit. A consumer that has passed the
+// producer leaves no room.
 func (r *cqRing) free() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dead {
 		return 0
 	}
-	return max(int(r.mask)-int(r.waiting()), 0)
+	return max(int(r.mask)+1-int(r.waiting()), 0)
 }
 
 // waiting is Waiting with mu held.
@@ -142,7 +143,7 @@ func appendCQE(spans []rxe.Span, buf uint64, shift uint8, slot uint32, b *[cqeSi
 func (r *cqRing) Waiting() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.loose || r.waiting() > r.mask {
+	if r.loose || r.waiting() > r.mask+1 {
 		return 0
 	}
 	return int(r.waiting())

@@ -32,8 +32,8 @@ func TestRounds(t *testing.T) {
 					break
 				}
 			}
-			if w := q.mem.Waiting(); w != 7 {
-				t.Fatalf("%d bytes: %d wait in a full queue of 7", size, w)
+			if w := q.mem.Waiting(); w != 8 {
+				t.Fatalf("%d bytes: %d wait in a full queue of 8", size, w)
 			}
 			for c, ok := q.poll(); ok; c, ok = q.poll() {
 				if c.counter != got || c.op != cqeReq || c.user != 5 || c.qpn != 77 {
@@ -52,16 +52,16 @@ func TestRounds(t *testing.T) {
 func TestConsumerLies(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
 	q := p.newCQ(8, 64, false)
-	if n := q.push(make([]rxe.WC, 7)...); n != 7 {
+	if n := q.push(make([]rxe.WC, 8)...); n != 8 {
 		t.Fatal(n)
 	}
-	for _, cons := range []uint32{8, 0xffffff, 0xffffffff} {
+	for _, cons := range []uint32{9, 0xffffff, 0xffffffff} {
 		p.put32(q.rec, cons)
 		if n := q.push(completion(1)); n != 0 {
 			t.Errorf("consumer %#x: %d written", cons, n)
 		}
 	}
-	p.put32(q.rec, 7)
+	p.put32(q.rec, 8)
 	if n := q.push(completion(1)); n != 1 {
 		t.Error("an honest consumer has no room")
 	}
@@ -176,7 +176,11 @@ func TestResize(t *testing.T) {
 		if err := q.resize(4); err == nil {
 			t.Errorf("%d bytes: six completions fit into three", size)
 		}
-		poll(6)
+		push(2)
+		if err := q.resize(16); err == nil {
+			t.Errorf("%d bytes: a full queue has room for the mark", size)
+		}
+		poll(8)
 	}
 }
 
