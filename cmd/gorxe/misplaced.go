@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // taking is a flag with the words that it took as its values.
@@ -85,7 +86,7 @@ func unquoted(rules, program []string) error {
 }
 
 // ownFlag is a flag of gorxe among the arguments of a program, with its value or without.
-var ownFlag = regexp.MustCompile(`^--(chaos|devices?|doorbells|ecn|explain(-to)?|faults?|fault-report|faults-may-miss|hosts|label|log-level|pcap|private|ready-when|socket|speed|stop-server|verdict(-on-failure)?)(=|$)`)
+var ownFlag = regexp.MustCompile(`^--(chaos|devices?|doorbells|ecn|explain(-to)?|faults?|fault-report|faults-may-miss|hosts|label|like|log-level|pcap|private|ready-when|socket|speed|stop-server|verdict(-on-failure)?)(=|$)`)
 
 // late says that a well-known program has got a flag of gorxe, which none of them has.
 func late(program []string) string {
@@ -103,7 +104,7 @@ func late(program []string) string {
 // deviceWord is a name of gorxe's devices among the arguments of a program, and kernelDevice what
 // ibv_rc_pingpong and its like, and perftest, take as a device's name.
 var (
-	deviceWord   = regexp.MustCompile(`^(?:-d|--ib-dev=)?(rxe[0-9]+)$`)
+	deviceWord   = regexp.MustCompile(`^(?:-d|--ib-dev=)?((?:rxe|mlx5_)[0-9]+)$`)
 	kernelDevice = regexp.MustCompile(`^(?:\S*/)?ibv?_\w+(?: \S+)*? (?:-d ?|--ib-dev[= ])(\w+)(?: |$)`)
 )
 
@@ -114,8 +115,13 @@ func absent(program, devices []string) string {
 	}
 	here := strings.Join(devices, ", ")
 	for _, word := range program {
-		if m := deviceWord.FindStringSubmatch(word); m != nil && !slices.Contains(devices, m[1]) {
-			return fmt.Sprintf("the devices here are %s; for %s: gorxe run --device %[2]s=INTERFACE, or --devices N", here, m[1])
+		m := deviceWord.FindStringSubmatch(word)
+		if m != nil && !slices.Contains(devices, m[1]) {
+			other := "or --devices N"
+			if strings.HasPrefix(m[1], "mlx5_") {
+				other = fmt.Sprintf("or --like %s --devices N", proto.DefaultLike)
+			}
+			return fmt.Sprintf("the devices here are %s; for %s: gorxe run --device %[2]s=INTERFACE, %[3]s", here, m[1], other)
 		}
 	}
 	if m := kernelDevice.FindStringSubmatch(strings.Join(program, " ")); m != nil && !slices.Contains(devices, m[1]) {

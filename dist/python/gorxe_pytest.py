@@ -31,6 +31,7 @@ import pytest
 
 _INSIDE = "GORXE_PYTEST_CAPTURE"  # set in the processes of pytest --rdma
 _PROGRAM = "GORXE_PROGRAM"  # the program gorxe, for this process and the workers of pytest-xdist
+_LIKE = "GORXE_PYTEST_LIKE"  # the adapter that devices look like, for this process and the workers
 _EXPLAIN = "GORXE_EXPLAIN_TO"  # a file to which each gorxe run appends reasons
 _TIMEOUT = 60  # seconds
 
@@ -70,6 +71,16 @@ def _ask(*words):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
 
 
+def _name(index):
+    """Returns the name of a device."""
+    return f"mlx5_{index}" if _LIKE in os.environ else f"rxe{index}"
+
+
+def _like():
+    """Returns the flags for the adapter that devices look like."""
+    return ["--like", os.environ[_LIKE]] if _LIKE in os.environ else []
+
+
 class RDMADevice:
     """A device of the loopback interface, and the programs that use it."""
 
@@ -77,7 +88,7 @@ class RDMADevice:
     capture = None  # a pcapng file
 
     def __init__(self, index=0):
-        self.name = f"rxe{index}"
+        self.name = _name(index)
         self._daemon = self._socket = self._reasons = None
 
     def _find(self):
@@ -95,7 +106,7 @@ class RDMADevice:
             ready.bind(str(directory / "ready"))
             ready.settimeout(0.1)
             self._daemon = subprocess.Popen(
-                [gorxe(), "daemon", "--socket", self._socket, "--device", f"{self.name}=free", "--pcap", str(capture)],
+                [gorxe(), "daemon", "--socket", self._socket, "--device", f"{self.name}=free", *_like(), "--pcap", str(capture)],
                 env={**os.environ, "NOTIFY_SOCKET": str(directory / "ready")},
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out)
             while True:
@@ -193,6 +204,7 @@ def rdma_device(tmp_path):
 def pytest_addoption(parser):
     group = parser.getgroup("gorxe")
     group.addoption("--rdma", action="store_true", help="run pytest itself with an RDMA device, for tests with pyverbs")
+    group.addoption("--rdma-like", metavar="ADAPTER", help="devices that look like this adapter, as connectx6: gorxe help connectx")
     group.addoption("--gorxe", metavar="PROGRAM", help=f"the program gorxe; else that of {_PROGRAM}, of PATH, or of the Python package")
 
 
@@ -222,6 +234,8 @@ def _workers(config):
 def pytest_cmdline_main(config):
     if config.getoption("--gorxe") is not None:
         os.environ[_PROGRAM] = config.getoption("--gorxe")
+    if config.getoption("--rdma-like") is not None:
+        os.environ[_LIKE] = config.getoption("--rdma-like")
     if _PROGRAM in os.environ:
         gorxe()  # a wrong word ends pytest
     if not config.getoption("--rdma") or _INSIDE in os.environ:
@@ -231,7 +245,7 @@ def pytest_cmdline_main(config):
         capture.suspend_global_capture(in_=True)
     sys.stdout.flush()
     os.environ[_INSIDE] = str(Path(tempfile.mkdtemp(prefix="gorxe-pytest-"), "rdma.pcapng"))
-    os.execv(gorxe(), [gorxe(), "run", "--private", "--devices", str(_workers(config)), "--pcap", os.environ[_INSIDE], "--",
+    os.execv(gorxe(), [gorxe(), "run", "--private", "--devices", str(_workers(config)), *_like(), "--pcap", os.environ[_INSIDE], "--",
                        sys.executable, "-m", "pytest", *map(str, config.invocation_params.args)])
 
 
@@ -295,7 +309,7 @@ def _reasons_inside(since):
         return f"gorxe explain: {error}\n"
     lines = []
     for record in (r for s in sessions for r in s["errors"]):
-        if record.get("device") in (None, f"rxe{_worker()}") and _seconds(record["time"]) >= since:
+        if record.get("device") in (None, _name(_worker())) and _seconds(record["time"]) >= since:
             fix = f"; {record['fix']}" if record.get("fix") else ""
             lines.append(f"{record.get('program', '')}[{record.get('pid', '')}]: {record['what']}{fix}.\n")
     return "".join(lines)

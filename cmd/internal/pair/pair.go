@@ -37,10 +37,11 @@ type Config struct {
 	// CM returns the processes that listen by RDMA CM with the daemons at these sockets. It may be
 	// nil.
 	CM         func(sockets []string) []int
-	StopServer bool // do not wait for the end of the server
-	Hosts      bool // each end on a host of its own
-	Alone      bool // the pair has an address of its own
-	Labels     bool // each line of output begins with "server: " or "client: "
+	StopServer bool   // do not wait for the end of the server
+	Hosts      bool   // each end on a host of its own
+	Device     string // of each host: rxe0
+	Alone      bool   // the pair has an address of its own
+	Labels     bool   // each line of output begins with "server: " or "client: "
 	// Say, if not nil, tells the user why nothing happens.
 	Say func(string)
 }
@@ -66,7 +67,7 @@ const failed = program.Failed
 func Run(ctx context.Context, c Config) (Outcome, error) {
 	var l launcher = direct{c.Flags, c.Sockets}
 	if c.Hosts {
-		two, err := newTwoHosts(c.Flags)
+		two, err := newTwoHosts(c.Flags, c.Device)
 		if err != nil {
 			return Outcome{failed, failed}, err
 		}
@@ -172,10 +173,11 @@ var (
 type twoHosts struct {
 	network  *hosts.Network
 	runFlags []string
+	device   string // of each host
 	dir      string // for the sockets of the two daemons
 }
 
-func newTwoHosts(flags []string) (*twoHosts, error) {
+func newTwoHosts(flags []string, device string) (*twoHosts, error) {
 	const port = "eth0"
 	lab := &labfile.Lab{
 		Hosts: []labfile.Host{
@@ -193,7 +195,7 @@ func newTwoHosts(flags []string) (*twoHosts, error) {
 		os.RemoveAll(dir) //nolint:errcheck // a directory in /tmp
 		return nil, fmt.Errorf("--hosts: %w", err)
 	}
-	return &twoHosts{network, flags, dir}, nil
+	return &twoHosts{network, flags, device, dir}, nil
 }
 
 // start implements launcher.
@@ -201,7 +203,7 @@ func (h *twoHosts) start(end string, cmd *exec.Cmd) error { return h.network.Sta
 
 // flags implements launcher. Each host has a daemon of its own.
 func (h *twoHosts) flags(end string) []string {
-	return append([]string{"--socket", h.sockets(end)[0], "--device", "rxe0=eth0"}, h.runFlags...)
+	return append([]string{"--socket", h.sockets(end)[0], "--device", h.device + "=eth0"}, h.runFlags...)
 }
 
 // sockets implements launcher.

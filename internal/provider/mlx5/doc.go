@@ -1,0 +1,8 @@
+// Package mlx5 is the kernel's half of libmlx5, rdma-core's provider for ConnectX adapters: the
+// private structs (mlx5-abi.h), the queues in the program's own memory, and the doorbells in pages
+// of the context's file.
+//
+// Everything in the program's memory is hostile, and an access to it may block. Each byte is copied
+// once, and the copy is checked and used. Indices are masked with sizes that the program cannot
+// write.
+package mlx5
