@@ -10,6 +10,9 @@ ACTIONLINT         := bin/actionlint-$(ACTIONLINT_VERSION)
 # The linter's cache names files of the checkout. A shared cache would report files of a
 # checkout that was removed.
 export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
+# A containerd with NRI, which Debian 12 does not have: TestNRI.
+CONTAINERD_VERSION := v2.2.9
+CONTAINERD         := bin/containerd-$(CONTAINERD_VERSION)
 
 SEEDS      ?= 100000
 FUZZTIME   ?= 1m
@@ -49,7 +52,7 @@ packages: have-go ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/pa
 	@cd scripts/packages && $(GO) run .
 
 # Those that take longest, or need Docker.
-CONTAINER_TESTS := TestRuntimeLeavesNothing|TestPodsKilled|TestCRI|TestSharedDaemon|TestDocker|TestARM64
+CONTAINER_TESTS := TestRuntimeLeavesNothing|TestPodsKilled|TestCRI|TestNRI|TestSharedDaemon|TestDocker|TestARM64
 LAB_TESTS := TestLab
 
 debians: ## Make the Debians and the package repository of make test-packages, once
@@ -61,7 +64,7 @@ test-packages: debians ## Test what make packages makes, the README, the image a
 	cd scripts/packages && $(GO) vet .
 	cd scripts/packages && ../../bin/gotest -timeout 20m -count=1 -parallel 4 -skip '$(CONTAINER_TESTS)|$(LAB_TESTS)' .
 
-test-containers: ## Test the runtime with Docker, containerd, a shared daemon and pods, 100 kills, and the binary for arm64
+test-containers: $(CONTAINERD) ## Test the runtime with Docker, containerd, NRI, a shared daemon and pods, 100 kills, and the binary for arm64
 	@./scripts/setup.sh containers
 	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 30m -count=1 -run '$(CONTAINER_TESTS)' .
 
@@ -178,6 +181,11 @@ $(GOLANGCI):
 	@echo "compiling golangci-lint $(GOLANGCI_VERSION) (once; a few minutes on two cores)"
 	GOBIN=$(CURDIR)/$@.new $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv $@.new/golangci-lint $@ && rmdir $@.new
+
+$(CONTAINERD):
+	@echo "compiling containerd $(CONTAINERD_VERSION) (once; ten minutes on two cores)"
+	GOBIN=$(CURDIR)/$@.new CGO_ENABLED=0 $(GO) install $(addprefix github.com/containerd/containerd/v2/cmd/,$(addsuffix @$(CONTAINERD_VERSION),containerd containerd-shim-runc-v2 ctr))
+	mv $@.new $@
 
 $(ACTIONLINT):
 	GOBIN=$(CURDIR)/$@.new $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
