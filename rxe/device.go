@@ -94,6 +94,7 @@ type registry struct {
 	cqs    map[*CQ]struct{}
 	srqs   map[*SRQ]struct{}
 	xrcds  map[*XRCD]struct{}
+	files  map[any]*XRCD // domains that have a file
 }
 
 // ObjectCounts is how many objects of each kind exist.
@@ -112,7 +113,7 @@ func New(cfg Config) (*Device, error) {
 	d := &Device{
 		cfg:      cfg,
 		ecn:      DefaultECN(),
-		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{}), xrcds: make(map[*XRCD]struct{})},
+		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{}), xrcds: make(map[*XRCD]struct{}), files: make(map[any]*XRCD)},
 	}
 	d.whole = Subdevice{dev: d, attr: DefaultLimits(), memory: unlimited}
 	limits := &d.whole.attr
@@ -206,7 +207,8 @@ func (d *Device) closeQueues() {
 		_ = p.Dealloc() // as above
 	}
 	for _, x := range xrcds {
-		_ = x.Dealloc() // as above
+		for x.Close() == nil { // for each caller that has it open
+		}
 	}
 }
 
