@@ -96,7 +96,7 @@ func (c daemonCmd) startWatched(std streams) (*daemon.Server, func() error, erro
 	}
 	ln, err := metrics.Listen(c.Metrics)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("--metrics: %w", err)
 	}
 	server, stopProfile, err := c.startProfiled(std)
 	if err != nil {

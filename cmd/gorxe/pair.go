@@ -78,7 +78,7 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 		return exitCode(code, err)
 	}
 	if c.Inside {
-		holdSignals()
+		ctx = holdSignals(ctx)
 	}
 	if _, err := c.capture(c.PCAP); err != nil {
 		return err
@@ -96,6 +96,7 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	outcome, err := pair.Run(ctx, pair.Config{
 		Server: programs[:at], Client: programs[at+1:], Flags: flags, EndFlags: c.endFlags,
 		Sockets: c.sockets(), Timeout: c.Timeout, ReadyWhen: c.ReadyWhen.Regexp, CM: listeners, StopServer: c.StopServer, Stopping: stopping, Hosts: c.Hosts, Device: c.Like.Name(0), Alone: c.Private, Labels: c.Labels,
+		Say: func(text string) { fmt.Fprintln(std.err, "gorxe: "+text) },
 	})
 	if err == nil && outcome.Code() != 0 {
 		err = errSaid // by the programs

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"runtime"
 	"strings"
@@ -32,7 +31,7 @@ func servePod(args []string, std streams) int {
 
 // startPod starts the devices of a network namespace's containers. words are the value of
 // ociruntime.EnvDevices of the first one.
-func startPod(words []string, conns <-chan *net.UnixConn) (pod.Server, error) {
+func startPod(words []string, conns <-chan proto.Arrival) (pod.Server, error) {
 	var specs []proto.Spec
 	var err error
 	switch {

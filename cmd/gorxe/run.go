@@ -207,7 +207,7 @@ func (c runCmd) Run(std streams) error {
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket, Private: c.Private, Container: c.Container, FillIn: c.FillIn, Role: c.Role, Shown: c.shown,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, Like: c.Like, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
-		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "", CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
+		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "" || len(rules) > 0, CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
 	})
 	if err != nil {
 		return c.failed(withPackage(err, program))
@@ -252,13 +252,13 @@ func (c *runCmd) hints(outcome *keeper.Outcome, program []string) (hints []strin
 		}
 	}
 	unexplained := ""
+	add(late(program)) // the user expects what the flag does
 	if outcome.Failed() != "" {
-		add(late(program))
 		add(absent(program, outcome.Devices))
 		unexplained = c.unexplained(outcome.Errors, outcome.Faults)
 	}
-	// A run that succeeds prints nothing of its own: scripts compare what its program says. A pair
-	// has labels, and says which rules fired. Rules that did not have a table.
+	// Else a run that succeeds prints nothing of its own: scripts compare what its program says. A
+	// pair has labels, and says which rules fired. Rules that did not have a table.
 	quiet := outcome.Failed() == "" && c.shown == nil
 	if unexplained == "" && !quiet && len(fault.Missed(outcome.Faults)) == 0 {
 		unexplained = fired(outcome.Faults)

@@ -136,12 +136,13 @@ class RDMADevice:
         return self._run(self._command("run", _rules(faults)) + _words(argv, "argv"), kwargs)
 
     def pair(self, server, client, ready_when=None, faults=(), **kwargs):
-        """Runs a server, and a client when the server listens. Returns what both say. faults are for both.
+        """Runs a server, and a client when the server listens. Returns what both say: each line begins with
+        "server: " or "client: ". faults are for both.
 
         The server is ready when it listens on a TCP port, on a Unix socket or by RDMA CM. If it does none
         of these, ready_when is a regular expression for a line that it writes then.
         """
-        flags = ["--no-labels"] + ([] if ready_when is None else [f"--ready-when={ready_when}"]) + _rules(faults)
+        flags = ([] if ready_when is None else [f"--ready-when={ready_when}"]) + _rules(faults)
         return self._run(self._command("pair", flags) + _words(server, "server") + ["--"] + _words(client, "client"), kwargs)
 
     def _run(self, words, kwargs):
@@ -270,8 +271,9 @@ def pytest_runtest_makereport(item, call):
     if report.when == "call" and device is not None:
         text = device.check()
         report.sections.append(("gorxe", f"{device.reasons()}{text}\nThe packets are in {device.capture}"))
-    elif _uses_pyverbs(item, call) and not os.path.exists("/sys/class/infiniband"):
-        report.sections.append(("gorxe", "This process has no RDMA device. Run `pytest --rdma`: then the tests themselves have one."))
+    if (_uses_pyverbs(item, call) or _found_none(report, call)) and not os.path.exists("/sys/class/infiniband"):
+        report.sections.append(("gorxe", "This process has no RDMA device. Run `pytest --rdma`: then the tests themselves have one, "
+                                "and the programs that they start. Or start programs with rdma_device.run."))
 
 
 def _uses_pyverbs(item, call):
@@ -280,6 +282,17 @@ def _uses_pyverbs(item, call):
         name = x.__name__ if isinstance(x, type(sys)) else getattr(x, "__module__", None)
         return isinstance(name, str) and name.split(".")[0] == "pyverbs"
     return is_pyverbs(call.excinfo.type) or any(map(is_pyverbs, vars(getattr(item, "module", None) or item.__class__).values()))
+
+
+_NONE = re.compile(r"failed to get ib devices list|no (ib|rdma|infiniband) devices?|netlink_rdma socket|ib device \S+ not found"
+                   r"|unable to find the infiniband", re.IGNORECASE)
+
+
+def _found_none(report, call):
+    """Reports whether a program that a failed test started itself wrote that there is no device."""
+    texts = [report.longreprtext, *(text for _, text in report.sections)]
+    texts += (getattr(call.excinfo.value, name, None) for name in ("stdout", "stderr"))
+    return any(_NONE.search(t.decode(errors="replace") if isinstance(t, bytes) else t) for t in texts if t)
 
 
 def _seconds(text):

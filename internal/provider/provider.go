@@ -148,6 +148,9 @@ type CQRequest struct {
 	Handle  uint32
 	Entries uint32
 	Flags   uint32 // enum ib_uverbs_ex_create_cq_flags
+	// Notify gives the program a completion event; nil: it wants none. A driver whose program asks
+	// for events in memory calls it, after NewCQ. It does not block.
+	Notify func()
 }
 
 // CQ is the memory of a completion queue.

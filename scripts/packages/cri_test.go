@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +25,11 @@ type kubelet struct {
 	t   *testing.T
 	dir string
 	cri.RuntimeServiceClient
-	pods pods // for the daemons
+	pods pods   // for the daemons
+	run  string // where they have their sockets
+	// programs is the directory of containerd and ctr; empty: the system's.
+	programs    string
+	annotations map[string]string // of the pods to come
 }
 
 // criConfig is what a node has before the installer of dist/kubernetes. Its sandboxes run the
@@ -47,6 +54,15 @@ const criNetwork = `{"cniVersion": "0.4.0", "name": "pods", "plugins": [{"type":
 
 func newKubelet(t *testing.T) *kubelet {
 	t.Helper()
+	k := newNode(t, criConfig)
+	k.install()
+	k.serve("")
+	return k
+}
+
+// newNode makes the files of a node, and gorxe's program.
+func newNode(t *testing.T, config string) *kubelet {
+	t.Helper()
 	p := newPodman(t) // makes the image
 	k := &kubelet{t: t, dir: t.TempDir(), pods: pods{p}}
 	in := func(name string) string { return filepath.Join(k.dir, name) }
@@ -57,7 +73,7 @@ func newKubelet(t *testing.T) *kubelet {
 	fill := strings.NewReplacer("DIR", k.dir, "PLUGINS", plugins)
 	p.ok("import", "-q", "--change", `CMD ["/bin/sleep", "infinity"]`, "../../bin/root-bookworm.tar", testImage)
 	p.ok("save", "-q", "--output", in("image.tar"), testImage)
-	for name, text := range map[string]string{"etc/containerd/config.toml": criConfig, "cni/pods.conflist": criNetwork} {
+	for name, text := range map[string]string{"etc/containerd/config.toml": config, "cni/pods.conflist": criNetwork} {
 		if err := os.MkdirAll(filepath.Dir(in(name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -65,29 +81,23 @@ func newKubelet(t *testing.T) *kubelet {
 			t.Fatal(err)
 		}
 	}
-	k.install(p.flags[len(p.flags)-1])
-	k.serve(in("etc/containerd/config.toml"))
-	load := exec.Command("ctr", "--address", in("socket"), "--namespace", "k8s.io", "images", "import", in("image.tar"))
-	if text, err := load.CombinedOutput(); err != nil {
-		t.Fatalf("ctr: %v\n%s", err, text)
-	}
-	conn, err := grpc.NewClient("unix://"+in("socket"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
+	built := k.gorxe()
+	k.setGorxe(filepath.Join(filepath.Dir(built), "gorxe"))
+	if err := os.Rename(built, k.gorxe()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
-	k.RuntimeServiceClient = cri.NewRuntimeServiceClient(conn)
-	t.Cleanup(k.removeAll)
 	return k
 }
 
+// gorxe is the program that daemons run.
+func (k *kubelet) gorxe() string { return k.pods.flags[len(k.pods.flags)-1] }
+
+func (k *kubelet) setGorxe(path string) { k.pods.flags[len(k.pods.flags)-1] = path }
+
 // install runs the installer on the node's files.
-func (k *kubelet) install(binary string) {
+func (k *kubelet) install() {
 	k.t.Helper()
-	if err := os.Rename(binary, filepath.Join(filepath.Dir(binary), "gorxe")); err != nil {
-		k.t.Fatal(err)
-	}
-	if said, err := install(k.t, k.dir, binary); err != nil {
+	if said, err := install(k.t, k.dir, k.gorxe()); err != nil {
 		k.t.Fatalf("%v\n%s", err, said)
 	}
 	// A node has this in its own /opt.
@@ -99,22 +109,32 @@ func (k *kubelet) install(binary string) {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	k.pods.flags[len(k.pods.flags)-1] = filepath.Join(k.dir, "opt/gorxe/bin/gorxe")
+	k.setGorxe(filepath.Join(k.dir, "opt/gorxe/bin/gorxe"))
 }
 
-// serve starts containerd, and waits until it serves pods.
-func (k *kubelet) serve(config string) {
+// ctr is containerd's own client.
+func (k *kubelet) ctr(words ...string) (string, error) {
+	cmd := exec.Command(filepath.Join(k.programs, "ctr"), append([]string{"--address", filepath.Join(k.dir, "socket")}, words...)...)
+	text, err := cmd.CombinedOutput()
+	return string(text), err
+}
+
+// serve starts the containerd of a directory, waits until it serves pods, and gives it the image.
+func (k *kubelet) serve(programs string) {
 	k.t.Helper()
+	k.programs = programs
 	log, err := os.Create(filepath.Join(k.dir, "log"))
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	k.t.Cleanup(func() { log.Close() })
-	cmd := exec.Command("unshare", "--mount", "--net", "sh", "-c", "ip link set lo up; mount -t tmpfs tmpfs /run; exec containerd --config \"$0\"", config)
+	cmd := exec.Command("unshare", "--mount", "--net", "sh", "-c", "ip link set lo up; mount -t tmpfs tmpfs /run; exec \"$1\" --config \"$0\"",
+		filepath.Join(k.dir, "etc/containerd/config.toml"), filepath.Join(programs, "containerd"))
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		k.t.Fatal(err)
 	}
+	k.run = fmt.Sprintf("/proc/%d/root/run", cmd.Process.Pid)
 	k.t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // Wait returns when it has ended
 		cmd.Wait()                          //nolint:errcheck // it was told to end
@@ -124,14 +144,24 @@ func (k *kubelet) serve(config string) {
 		}
 	})
 	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		text, err := exec.Command("ctr", "--address", filepath.Join(k.dir, "socket"), "plugins", "list").CombinedOutput()
-		if err == nil && strings.Contains(string(text), "io.containerd.grpc.v1") && strings.Contains(string(text), "cri ") {
-			return
+		text, err := k.ctr("plugins", "list")
+		if err == nil && strings.Contains(text, "io.containerd.grpc.v1") && strings.Contains(text, "cri ") {
+			break
 		}
 		if time.Since(start) > 2*time.Minute {
 			k.t.Fatalf("containerd: %v\n%s", err, text)
 		}
 	}
+	if text, err := k.ctr("--namespace", "k8s.io", "images", "import", filepath.Join(k.dir, "image.tar")); err != nil {
+		k.t.Fatalf("ctr: %v\n%s", err, text)
+	}
+	conn, err := grpc.NewClient("unix://"+filepath.Join(k.dir, "socket"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.t.Cleanup(func() { conn.Close() })
+	k.RuntimeServiceClient = cri.NewRuntimeServiceClient(conn)
+	k.t.Cleanup(k.removeAll)
 }
 
 // called returns what a call returns, or ends the test.
@@ -150,7 +180,7 @@ func (k *kubelet) pod(name, handler string, mode cri.NamespaceMode) (id string, 
 	k.t.Helper()
 	config = &cri.PodSandboxConfig{
 		Metadata:     &cri.PodSandboxMetadata{Name: name, Uid: name, Namespace: "default"},
-		LogDirectory: filepath.Join(k.dir, "logs", name),
+		LogDirectory: filepath.Join(k.dir, "logs", name), Annotations: k.annotations,
 		Linux: &cri.LinuxPodSandboxConfig{SecurityContext: &cri.LinuxSandboxSecurityContext{
 			NamespaceOptions: &cri.NamespaceOption{Network: mode, Pid: cri.NamespaceMode_CONTAINER},
 			Seccomp:          &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault},
@@ -166,7 +196,17 @@ func (k *kubelet) pod(name, handler string, mode cri.NamespaceMode) (id string, 
 // start starts a container in a pod, as an ordinary user without capabilities.
 func (k *kubelet) start(pod string, config *cri.PodSandboxConfig, name, script string) (id string) {
 	k.t.Helper()
-	made := called[*cri.CreateContainerResponse](k.t)(k.CreateContainer(k.t.Context(), &cri.CreateContainerRequest{
+	id, err := k.create(pod, config, name, script)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	called[*cri.StartContainerResponse](k.t)(k.StartContainer(k.t.Context(), &cri.StartContainerRequest{ContainerId: id}))
+	return id
+}
+
+// create makes a container that does not run yet.
+func (k *kubelet) create(pod string, config *cri.PodSandboxConfig, name, script string) (id string, err error) {
+	made, err := k.CreateContainer(k.t.Context(), &cri.CreateContainerRequest{
 		PodSandboxId: pod, SandboxConfig: config,
 		Config: &cri.ContainerConfig{
 			Metadata: &cri.ContainerMetadata{Name: name}, Image: &cri.ImageSpec{Image: "localhost/debian-rdma:latest"},
@@ -178,9 +218,8 @@ func (k *kubelet) start(pod string, config *cri.PodSandboxConfig, name, script s
 				Seccomp:          config.Linux.SecurityContext.Seccomp,
 			}},
 		},
-	}))
-	called[*cri.StartContainerResponse](k.t)(k.StartContainer(k.t.Context(), &cri.StartContainerRequest{ContainerId: made.ContainerId}))
-	return made.ContainerId
+	})
+	return made.GetContainerId(), err
 }
 
 // exec is what kubectl exec and probes do.
@@ -194,6 +233,29 @@ func (k *kubelet) exec(container, script string) (string, int) {
 func (k *kubelet) stop(container string) {
 	k.t.Helper()
 	called[*cri.StopContainerResponse](k.t)(k.StopContainer(k.t.Context(), &cri.StopContainerRequest{ContainerId: container}))
+}
+
+// metrics returns what gorxe metrics serves, as the installer starts it.
+func (k *kubelet) metrics() string {
+	k.t.Helper()
+	cmd := exec.Command(k.gorxe(), "metrics", "127.0.0.1:0", "--directory", k.run)
+	said, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer cmd.Wait()                          //nolint:errcheck // it was told to end
+	defer cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // Wait returns when it has ended
+	line, err := bufio.NewReader(said).ReadString('\n')
+	_, url, found := strings.Cut(strings.TrimSpace(line), " at ")
+	if err != nil || !found {
+		k.t.Fatalf("%v: %q", err, line)
+	}
+	answer := called[*http.Response](k.t)(http.Get(url))
+	defer answer.Body.Close()
+	return string(called[[]byte](k.t)(io.ReadAll(answer.Body)))
 }
 
 // removeAll removes what is left.
@@ -243,6 +305,18 @@ func TestCRI(t *testing.T) {
 		t.Errorf("the device is %s and %s", one, other)
 	}
 	k.pods.await(2)
+	scraped := k.metrics()
+	for _, series := range []string{
+		`gorxe_qp_packets_total{device="rxe0",direction="received",namespace="default",opcode="RC_RDMA_WRITE_FIRST",pod="first"}`,
+		`gorxe_qp_packets_total{device="rxe0",direction="sent",namespace="default",opcode="RC_RDMA_WRITE_FIRST",pod="second"}`,
+		`gorxe_container_info{container="beside",namespace="default",pod="first"} 1`,
+		`gorxe_sessions{container="server",namespace="default",pod="first"} 1`,
+		`gorxe_daemons{state="silent"} 0`,
+	} {
+		if !strings.Contains(scraped, series) {
+			t.Errorf("gorxe metrics does not serve %s:\n%s", series, scraped)
+		}
+	}
 	plain, plainConfig := k.pod("plain", "", cri.NamespaceMode_POD)
 	if text, code := k.exec(k.start(plain, plainConfig, "plain", wait), "ls /.gorxe /sys/class/infiniband; exit 3"); code != 3 || strings.Contains(text, "rxe0") {
 		t.Errorf("without the runtime class: exit code %d\n%s", code, text)

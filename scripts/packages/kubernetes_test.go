@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,9 +25,14 @@ import (
 )
 
 // manifests returns the objects of dist/kubernetes.
-func manifests(t *testing.T) (list []runtime.Object) {
+func manifests(t *testing.T) []runtime.Object {
 	t.Helper()
-	for _, name := range []string{"installer", "runtimeclass", "example"} {
+	return manifest(t, "installer", "runtimeclass", "example")
+}
+
+func manifest(t *testing.T, names ...string) (list []runtime.Object) {
+	t.Helper()
+	for _, name := range names {
 		text, err := os.ReadFile("../../dist/kubernetes/" + name + ".yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -107,6 +113,35 @@ func TestKubernetes(t *testing.T) {
 		if set.Spec.Template.Labels[name] != value {
 			t.Errorf("no pod has label %s", name)
 		}
+	}
+}
+
+// TestKubernetesNRI: the plugin's manifest has the API's types. The engine finds gorxe where the
+// plugin says, on the nodes of the installer.
+func TestKubernetesNRI(t *testing.T) {
+	list, installer := manifest(t, "nri"), manifest(t, "installer")
+	set := one[*appsv1.DaemonSet](t, list)
+	pod := set.Spec.Template.Spec
+	if !reflect.DeepEqual(one[*corev1.Namespace](t, list), one[*corev1.Namespace](t, installer)) || set.Namespace != one[*corev1.Namespace](t, list).Name {
+		t.Errorf("namespace %s is not that of the installer", set.Namespace)
+	}
+	if !maps.Equal(pod.NodeSelector, one[*appsv1.DaemonSet](t, installer).Spec.Template.Spec.NodeSelector) || !maps.Equal(set.Spec.Selector.MatchLabels, set.Spec.Template.Labels) {
+		t.Errorf("it runs on %v, with labels %v", pod.NodeSelector, set.Spec.Template.Labels)
+	}
+	volumes := make(map[string]string)
+	for _, v := range pod.Volumes {
+		volumes[v.Name] = v.HostPath.Path
+	}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		for _, m := range c.VolumeMounts {
+			if m.Name == "binary" && volumes[m.Name] != m.MountPath {
+				t.Errorf("the host has %s at %s", m.MountPath, volumes[m.Name])
+			}
+		}
+	}
+	plugin := pod.Containers[0].Command
+	if at := slices.Index(plugin, "--binary"); at < 0 || !strings.HasSuffix(pod.InitContainers[0].Command[2], " "+plugin[at+1]) || filepath.Dir(plugin[at+1]) != volumes["binary"] {
+		t.Errorf("%q does not start what %q copies", plugin, pod.InitContainers[0].Command)
 	}
 }
 
