@@ -101,7 +101,8 @@ func (t *Tree) owned(p string) bool {
 	return false
 }
 
-// HasPCI reports whether a relative path may lead to the tree's devices on the PCI bus.
+// HasPCI reports whether a path may lead to the tree's devices on the PCI bus, as one of NCCL does
+// that is elsewhere after lexical cleaning: /sys/class/pci_bus/BUS/../../DEVICE.
 func (t *Tree) HasPCI(p []byte) bool { return t.pci && bytes.Contains(p, []byte("pci")) }
 
 // below reports whether p is dir or in it.

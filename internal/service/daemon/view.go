@@ -43,7 +43,7 @@ func (v *view) sysfs() tree.Device {
 		},
 		CMCounters: cmCounters(v.cm),
 		HWCounters: func() []tree.Counter {
-			counters := hwCounters(v.dev, v.sockets())
+			counters := hwCounters(v.spec, v.dev, v.sockets())
 			out := make([]tree.Counter, len(counters))
 			for i, c := range counters {
 				out[i] = tree.Counter(c)
@@ -55,6 +55,7 @@ func (v *view) sysfs() tree.Device {
 		},
 	}
 	if look.Parent.Bus == "pci" {
+		d.OwnerCounters = nil // no adapter has them; gorxe status does
 		d.NUMA, d.OnBus = numaNode(os.DirFS("/"), v.index), onPCI()
 	}
 	return d
