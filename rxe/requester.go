@@ -36,7 +36,7 @@ func (q *QP) runRequester(st *step) {
 		q.resp.held.requested(q, st)
 	}
 	q.retire()
-	if q.typ == QPRC && q.send.retransmitAt == 0 && q.send.rnrUntil == 0 && q.send.una != q.send.psn {
+	if q.reliable && q.send.retransmitAt == 0 && q.send.rnrUntil == 0 && q.send.una != q.send.psn {
 		q.comp.armRetransmit(q, st.now)
 	}
 }
@@ -121,7 +121,7 @@ func (q *QP) doLocalOp(wqe *sendEntry) hold {
 // sendSome sends the next packets of wqe.
 func (q *QP) sendSome(wqe *sendEntry, st *step) hold {
 	room := uint32(groupPackets)
-	if q.typ == QPRC {
+	if q.reliable {
 		out := q.send.psn.Diff(q.send.una)
 		if out >= q.send.window {
 			return holdWindow
@@ -156,7 +156,7 @@ func (q *QP) advance(wqe *sendEntry, n uint32) {
 	}
 	if s.psn.Diff(wqe.last) > 0 {
 		s.cur++
-		if q.typ != QPRC {
+		if !q.reliable {
 			wqe.done = true
 			s.una = s.psn
 		}

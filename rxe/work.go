@@ -64,6 +64,8 @@ type SendWR struct {
 	RemoteQPN  wire.QPN
 	RemoteQKey uint32
 
+	XRCSRQN uint32 // XRC: the number of the SRQ that takes the request (SRQ.Num)
+
 	Bind *MWBind // BIND MW
 
 	// Status, if not WCSuccess, says that the owner of the queue has found the
@@ -127,6 +129,7 @@ type WC struct {
 	InvRKey   wire.RKey
 	QPN       wire.QPN
 	SrcQP     wire.QPN // UD
+	SRQN      uint32   // receives of XRC: SRQ.Num
 	PKeyIndex uint16
 	SL        uint8 // receives of UD: the packet's type; else 0
 	// Solicited says that a program wants an event for it that asked for solicited ones. It is set

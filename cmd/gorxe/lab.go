@@ -19,6 +19,7 @@ import (
 	"github.com/gorxe/gorxe/cmd/internal/labfile"
 	"github.com/gorxe/gorxe/cmd/internal/verdict"
 	"github.com/gorxe/gorxe/internal/service/keeper"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 type labCmd struct {
@@ -27,6 +28,7 @@ type labCmd struct {
 	PCAP         string        `name:"pcap" placeholder:"FILE" predictor:"file" help:"Capture the packets of all hosts to this pcapng file, in their order, with an interface for each link."`
 	Timeout      time.Duration `default:"30s" help:"How long a program may take until it is ready, if another one waits for it (default: ${default})."`
 	Labels       bool          `negatable:"" default:"true" help:"Begin each line of output with the name of the host (default)."`
+	Like         proto.Like    `placeholder:"ADAPTER" predictor:"like" help:"The devices of all hosts look like this adapter, and are mlx5_0, mlx5_1 and so on: see gorxe help connectx."`
 	LogLevel     string        `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" predictor:"level" help:"debug, info, warn or error."`
 	Inside       bool          `hidden:"" help:"This process is in the namespaces of the lab."`
 	File         string        `arg:"" predictor:"file" help:"The file of the lab."`
@@ -131,6 +133,10 @@ func (c *labCmd) run(ctx context.Context, l *labfile.Lab, std streams) (err erro
 		why = whyNone
 	}
 	config.Flags = []string{"--why=" + why}
+	if c.Like != "" {
+		config.Flags = append(config.Flags, "--like="+string(c.Like))
+		l.NameDevices(c.Like.Name)
+	}
 	if c.LogLevel != "" {
 		config.Flags = append(config.Flags, "--log-level", c.LogLevel)
 	}

@@ -46,6 +46,7 @@ type cli struct {
 	Status  statusCmd  `cmd:"" help:"Show devices and the programs that use them."`
 	Top     topCmd     `cmd:"" help:"Show the busiest queue pairs, and repeat."`
 	Explain explainCmd `cmd:"" help:"Say what an error means, or what went wrong in the programs that run."`
+	Metrics metricsCmd `cmd:"" help:"Serve metrics of the devices of this host's containers."`
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`
 	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine or container allows, and what to do about the rest."`

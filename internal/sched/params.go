@@ -14,7 +14,7 @@ const (
 	Briefly = 5 * time.Millisecond
 )
 
-// What a thread of the real-time class may take (0049).
+// What a thread of the real-time class may take (docs/design/0047).
 const (
 	// share is the part of a processor that a thread may take in each window, and barring is how
 	// long it is out of the class if it took more. So a thread that works without end is in the
@@ -50,9 +50,9 @@ const (
 
 // When to look.
 const (
-	// maxPause is the longest pause between two looks (0048). Longer ones, which let looks find 24
-	// to 56 requests: WRITEs of 8 bytes lose 5 to 10 %. Half: SENDs lose up to a half, because both
-	// of their programs poll, and looks end their turns.
+	// maxPause is the longest pause between two looks (docs/design/0063). Longer ones, which let
+	// looks find 24 to 56 requests: WRITEs of 8 bytes lose 5 to 10 %. Half: SENDs lose up to a
+	// half, because both of their programs poll, and looks end their turns.
 	maxPause = 50 * time.Microsecond
 	// pauseEach is the pause for each request that the last look found. A program posts a request
 	// in 0.5 to 1.5 µs. Twice: the program waits for the thread. Half: looks find fewer than they
@@ -81,8 +81,9 @@ const (
 // Whether the next request is due soon, and whether a receive is.
 const (
 	// linger is how long a thread goes on looking after it has found a request, if that takes no
-	// processor from a program (0050). Twice: twice the processor time after the last request.
-	// Half: a program that computes for 30 µs between two requests has its thread woken each time.
+	// processor from a program (docs/design/0063). Twice: twice the processor time after the last
+	// request. Half: a program that computes for 30 µs between two requests has its thread woken
+	// each time.
 	linger = 50 * time.Microsecond
 	// A thread lingers if quickGaps requests came within linger of the one before. They count up to
 	// maxQuick, and a later one counts as lateGap against them. quickGaps twice: it begins 4
@@ -92,9 +93,9 @@ const (
 	maxQuick  = 64
 	lateGap   = 2
 	// CreditPause is the pause after a look at messages that have no receive work request at their
-	// peer (0054). The peer's program may need this thread's processor to post some. It posts one
-	// in 0.1 to 0.2 µs. Twice: a message waits longer than its receiver. Half: the receiver posts a
-	// half.
+	// peer (docs/design/0006). The peer's program may need this thread's processor to post some. It
+	// posts one in 0.1 to 0.2 µs. Twice: a message waits longer than its receiver. Half: the
+	// receiver posts a half.
 	CreditPause = 30 * time.Microsecond
 )
 

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +25,8 @@ type kubelet struct {
 	t   *testing.T
 	dir string
 	cri.RuntimeServiceClient
-	pods pods // for the daemons
+	pods pods   // for the daemons
+	run  string // where they have their sockets
 }
 
 // criConfig is what a node has before the installer of dist/kubernetes. Its sandboxes run the
@@ -115,6 +119,7 @@ func (k *kubelet) serve(config string) {
 	if err := cmd.Start(); err != nil {
 		k.t.Fatal(err)
 	}
+	k.run = fmt.Sprintf("/proc/%d/root/run", cmd.Process.Pid)
 	k.t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // Wait returns when it has ended
 		cmd.Wait()                          //nolint:errcheck // it was told to end
@@ -196,6 +201,29 @@ func (k *kubelet) stop(container string) {
 	called[*cri.StopContainerResponse](k.t)(k.StopContainer(k.t.Context(), &cri.StopContainerRequest{ContainerId: container}))
 }
 
+// metrics returns what gorxe metrics serves, as the installer starts it.
+func (k *kubelet) metrics() string {
+	k.t.Helper()
+	cmd := exec.Command(k.pods.flags[len(k.pods.flags)-1], "metrics", "127.0.0.1:0", "--directory", k.run)
+	said, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer cmd.Wait()                          //nolint:errcheck // it was told to end
+	defer cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // Wait returns when it has ended
+	line, err := bufio.NewReader(said).ReadString('\n')
+	_, url, found := strings.Cut(strings.TrimSpace(line), " at ")
+	if err != nil || !found {
+		k.t.Fatalf("%v: %q", err, line)
+	}
+	answer := called[*http.Response](k.t)(http.Get(url))
+	defer answer.Body.Close()
+	return string(called[[]byte](k.t)(io.ReadAll(answer.Body)))
+}
+
 // removeAll removes what is left.
 func (k *kubelet) removeAll() {
 	ctx := context.Background()
@@ -243,6 +271,18 @@ func TestCRI(t *testing.T) {
 		t.Errorf("the device is %s and %s", one, other)
 	}
 	k.pods.await(2)
+	scraped := k.metrics()
+	for _, series := range []string{
+		`gorxe_qp_packets_total{device="rxe0",direction="received",namespace="default",opcode="RC_RDMA_WRITE_FIRST",pod="first"}`,
+		`gorxe_qp_packets_total{device="rxe0",direction="sent",namespace="default",opcode="RC_RDMA_WRITE_FIRST",pod="second"}`,
+		`gorxe_container_info{container="beside",namespace="default",pod="first"} 1`,
+		`gorxe_sessions{container="server",namespace="default",pod="first"} 1`,
+		`gorxe_daemons{state="silent"} 0`,
+	} {
+		if !strings.Contains(scraped, series) {
+			t.Errorf("gorxe metrics does not serve %s:\n%s", series, scraped)
+		}
+	}
 	plain, plainConfig := k.pod("plain", "", cri.NamespaceMode_POD)
 	if text, code := k.exec(k.start(plain, plainConfig, "plain", wait), "ls /.gorxe /sys/class/infiniband; exit 3"); code != 3 || strings.Contains(text, "rxe0") {
 		t.Errorf("without the runtime class: exit code %d\n%s", code, text)

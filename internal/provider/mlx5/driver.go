@@ -1,8 +1,6 @@
 package mlx5
 
 import (
-	"fmt"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/provider"
@@ -25,22 +23,6 @@ func (Driver) ID() uint32 { return uapi.DriverMLX5 }
 // ABI implements provider.Driver (MLX5_IB_UVERBS_ABI_VERSION).
 func (Driver) ABI() uint32 { return 1 }
 
-// Parent implements provider.Driver. libmlx5 is found by the modalias, and UCX takes its own path
-// only for a device with PCI's numbers.
-func (d Driver) Parent(string) provider.Parent {
-	p := &d.Profile
-	vendor, device := fmt.Sprintf("0x%04x", p.VendorID), fmt.Sprintf("0x%04x", p.DeviceID)
-	return provider.Parent{
-		Dir: "pci0000:00/0000:00:1f.7", Bus: "pci", Driver: "mlx5_core",
-		Attributes: map[string]string{
-			"class": "0x020000", "vendor": vendor, "device": device,
-			"subsystem_vendor": vendor, "subsystem_device": "0x0000",
-			"modalias":           fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd00000000bc02sc00i00", p.VendorID, p.DeviceID, p.VendorID),
-			"current_link_width": "16", "current_link_speed": "16.0 GT/s PCIe",
-		},
-	}
-}
-
 // Methods implements provider.Driver.
 func (Driver) Methods() provider.Methods { return nil }
 
@@ -54,7 +36,7 @@ func (d Driver) Open(o provider.Open) (provider.Context, error) {
 		o.Budget.Give(openCost)
 		return nil, err
 	}
-	c := &userContext{profile: d.Profile, dev: o.Device, budget: o.Budget, pages: pages}
+	c := &userContext{dev: o.Device, budget: o.Budget, pages: pages}
 	c.poller.init(c, d.Class)
 	return c, nil
 }
