@@ -20,6 +20,7 @@ import (
 // memory of a program blocks it.
 type poller struct {
 	c        *userContext
+	class    *sched.Class
 	once     sync.Once
 	role     *standby.Role
 	stopping atomic.Bool
@@ -36,8 +37,8 @@ type poller struct {
 // watch replaces the blocked pollers of all opens. It sleeps while none is at work.
 var watch = sync.OnceValue(func() *standby.Watch { return standby.NewWatch(standby.CallLimit) })
 
-func (p *poller) init(c *userContext) {
-	p.c = c
+func (p *poller) init(c *userContext, class *sched.Class) {
+	p.c, p.class = c, class
 	p.policy = sched.Polled{Processors: runtime.NumCPU(), Ready: procfs.Ready}
 }
 
@@ -72,12 +73,16 @@ func (p *poller) run(w *standby.Worker) {
 			_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // 0: the default
 		}
 	}()
+	thread := sched.Thread{Class: p.class}
+	defer thread.End()
 	for !p.stopping.Load() {
 		found, inPlace := p.look(w)
 		if !inPlace {
 			return
 		}
-		p.pause(p.policy.Observe(sched.Now(), found))
+		pause := p.policy.Observe(sched.Now(), found)
+		thread.UpdateClass(p.policy.Class())
+		p.pause(pause)
 	}
 }
 
@@ -86,8 +91,7 @@ func (p *poller) pause(d time.Duration) {
 		return
 	}
 	if d < longPause {
-		ts := unix.NsecToTimespec(d.Nanoseconds())
-		_ = unix.Nanosleep(&ts, nil) // a signal may end it
+		sched.PauseBriefly(d)
 		return
 	}
 	p.napping.Store(1)
