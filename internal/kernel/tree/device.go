@@ -13,8 +13,9 @@ type Device struct {
 	Gone  bool   // the tree does not have it; the others keep their numbers
 	Index int    // N of uverbsN, from 0 to MaxDevices-1
 
-	Parent Parent // as the driver has it
-	ABI    uint32 // of the provider's private structs: abi_version of uverbsN
+	Parent Parent    // as the driver has it
+	NUMA   *NUMANode // where the parent is; nil: at no node, and near all processors
+	ABI    uint32    // of the provider's private structs: abi_version of uverbsN
 
 	NodeGUID     uint64 // most significant byte first, as printed
 	SysImageGUID uint64
@@ -47,6 +48,12 @@ type Device struct {
 	// CMCounters are directories of ports/1 with the counts of the connection manager's
 	// messages. The names must not change.
 	CMCounters []CounterDir
+}
+
+// NUMANode is its number, and its processors as sysfs has them.
+type NUMANode struct {
+	Number        int
+	CPUs, CPUList string
 }
 
 // Parent is the bus device of a NIC, above the RDMA device. No two devices have the same.

@@ -148,7 +148,7 @@ func (b *builder) device(index int, d *Device) {
 	defer func() { b.mtime = created }()
 
 	parent := d.Parent.dir()
-	b.parentDevice(&d.Parent, d.Netdev)
+	b.parentDevice(&d.Parent, d.Netdev, d.NUMA)
 	dir := parent + "/infiniband/" + d.Name
 	b.dir(path.Dir(dir))
 	b.dir(dir)

@@ -10,7 +10,7 @@ import (
 // parentDevice lays out the parent of a device. The package comment lists its readers. rdma_rxe has
 // no parent and is below devices/virtual, where hwloc does not look for devices. The directory net
 // names the network interface, as that of an adapter does.
-func (b *builder) parentDevice(p *Parent, netdev string) {
+func (b *builder) parentDevice(p *Parent, netdev string, at *NUMANode) {
 	dir, driver := p.dir(), p.driverDir()
 	b.dir(driver)
 	b.dir(dir)
@@ -24,9 +24,12 @@ func (b *builder) parentDevice(p *Parent, netdev string) {
 	for name, value := range p.Attributes {
 		b.constant(dir+"/"+name, value+"\n")
 	}
-	b.constant(dir+"/numa_node", "-1\n")
-	b.constant(dir+"/local_cpus", cpuMask(runtime.NumCPU()))
-	b.constant(dir+"/local_cpulist", cpuList(runtime.NumCPU()))
+	if at == nil {
+		at = &NUMANode{-1, cpuMask(runtime.NumCPU()), cpuList(runtime.NumCPU())}
+	}
+	b.constant(dir+"/numa_node", fmt.Sprintln(at.Number))
+	b.constant(dir+"/local_cpus", at.CPUs)
+	b.constant(dir+"/local_cpulist", at.CPUList)
 	b.owned = append(b.owned, dir, driver)
 }
 

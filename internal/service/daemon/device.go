@@ -98,6 +98,9 @@ func engineConfig(s proto.Spec) engine.Config {
 	if p, ok := s.ConnectX(); ok {
 		cfg.SpeedMbps, cfg.Limits = cmp.Or(cfg.SpeedMbps, p.Mbps), p.Limits()
 	}
+	if s.Rail {
+		cfg.GIDTableLen = railGIDs
+	}
 	return cfg
 }
 

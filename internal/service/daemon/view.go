@@ -31,7 +31,7 @@ func (v *view) sysfs() tree.Device {
 	look := v.driver.Look(v.spec.Name, v.index)
 	return tree.Device{
 		Name: v.spec.Name, Index: v.index, Created: v.created,
-		Parent: tree.Parent(look.Parent), ABI: v.driver.ABI(),
+		Parent: tree.Parent(look.Parent), ABI: v.driver.ABI(), NUMA: nodeOf(v.spec, v.index, "/sys"),
 		NodeGUID: v.dev.GUID(), SysImageGUID: v.dev.Attr().SysImageGUID,
 		NodeDesc: look.NodeDesc, FWVer: look.FWVer, HWRev: look.HWRev, HCAType: look.HCAType, BoardID: look.BoardID,
 		Netdev: v.netdev, ShowsNetdev: look.ShowsNetdev,
