@@ -51,7 +51,7 @@ func absolute(t *tree.Tree, p []byte, dirfd int32, from Origin) (string, error) 
 			return dir + "/" + string(p), nil
 		}
 	}
-	if !mentions(p) {
+	if !mentions(p) && !t.HasPCI(p) {
 		return "", nil
 	}
 	dir, err := from.HostDir(dirfd)
