@@ -20,6 +20,7 @@ type responder struct {
 	openMessage wire.OpFlags // kind of the message being received: OpSend, OpWrite or 0
 	nakSent     bool         // a NAK has told the peer where to continue; it gets no second one
 	established bool         // EventCommEst was raised
+	told        bool         // UC: that the peer has another path MTU was reported
 	ending      bool         // queue ends with a fatal NAK: nothing more is executed
 
 	ack      acking
@@ -41,7 +42,6 @@ type responder struct {
 
 	asked  *WorkFault // of faultAsked
 	misfit uint64     // of faultLength: see packet.otherMTU
-	told   bool       // UC: that the peer has another path MTU was reported
 }
 
 // receiving is the receive work request that the responder has taken off the queue.

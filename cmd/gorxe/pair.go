@@ -78,7 +78,7 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 		return exitCode(code, err)
 	}
 	if c.Inside {
-		holdSignals()
+		ctx = holdSignals(ctx)
 	}
 	if _, err := c.capture(c.PCAP); err != nil {
 		return err

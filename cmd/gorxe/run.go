@@ -257,8 +257,8 @@ func (c *runCmd) hints(outcome *keeper.Outcome, program []string) (hints []strin
 		add(absent(program, outcome.Devices))
 		unexplained = c.unexplained(outcome.Errors, outcome.Faults)
 	}
-	// Else a run that succeeds prints nothing of its own: scripts compare what its program says. A pair
-	// has labels, and says which rules fired. Rules that did not have a table.
+	// Else a run that succeeds prints nothing of its own: scripts compare what its program says. A
+	// pair has labels, and says which rules fired. Rules that did not have a table.
 	quiet := outcome.Failed() == "" && c.shown == nil
 	if unexplained == "" && !quiet && len(fault.Missed(outcome.Faults)) == 0 {
 		unexplained = fired(outcome.Faults)

@@ -83,3 +83,7 @@ const (
 // cqesAtOnce is how many completions one access writes. Twice: a queue has 4 KiB more. Half: twice
 // the accesses of a stream.
 const cqesAtOnce = 64
+
+// pciDomain is the PCI domain of the adapters. Any other number does as well, if no host has it:
+// firmware counts domains from 0.
+const pciDomain = 0xfe00
