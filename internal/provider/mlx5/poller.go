@@ -34,8 +34,32 @@ type poller struct {
 	record [][4]byte
 }
 
-// watch replaces the blocked pollers of all opens. It sleeps while none is at work.
-var watch = sync.OnceValue(func() *standby.Watch { return standby.NewWatch(standby.CallLimit) })
+// watch replaces the blocked pollers of all opens. It lives as long as there are pollers.
+var watch sharedWatch
+
+type sharedWatch struct {
+	mu    sync.Mutex
+	users int
+	watch *standby.Watch
+}
+
+func (s *sharedWatch) start(run func(*standby.Worker)) *standby.Role {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users++; s.users == 1 {
+		s.watch = standby.NewWatch(standby.CallLimit)
+	}
+	return s.watch.Start(pollers, run)
+}
+
+func (s *sharedWatch) stop(r *standby.Role) {
+	r.Stop(stopTimeout)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users == 0 {
+		s.watch.Close()
+	}
+}
 
 func (p *poller) init(c *userContext, class *sched.Class) {
 	p.c, p.class = c, class
@@ -44,7 +68,7 @@ func (p *poller) init(c *userContext, class *sched.Class) {
 
 // start starts the thread, once.
 func (p *poller) start() {
-	p.once.Do(func() { p.role = watch().Start(pollers, p.run) })
+	p.once.Do(func() { p.role = watch.start(p.run) })
 }
 
 // stop ends it, and waits for it, but not if it is blocked.
@@ -53,7 +77,7 @@ func (p *poller) stop() {
 	p.once.Do(func() {}) // it does not start any more
 	p.wake()
 	if p.role != nil {
-		p.role.Stop(stopTimeout)
+		watch.stop(p.role)
 	}
 }
 
