@@ -27,7 +27,7 @@ PACKETS    ?= 1000000
 PREFIX     ?= $(if $(shell test -w /usr/local && echo yes),/usr/local,$(HOME)/.local)
 
 .DEFAULT_GOAL := help
-.PHONY: help have-go install uninstall build packages debians test-packages test-containers test-labs demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
+.PHONY: help have-go install uninstall build packages debians test-packages test-containers test-kubernetes test-labs demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,8 +52,9 @@ packages: have-go ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/pa
 	@cd scripts/packages && $(GO) run .
 
 # Those that take longest, or need Docker.
-CONTAINER_TESTS := TestRuntimeLeavesNothing|TestPodsKilled|TestCRI|TestNRI|TestSharedDaemon|TestDocker|TestARM64
+CONTAINER_TESTS := TestRuntimeLeavesNothing|TestPodsKilled|TestSharedDaemon|TestDocker|TestARM64
 LAB_TESTS := TestLab
+KUBERNETES_TESTS := TestCRI|TestNRI
 
 debians: ## Make the Debians and the package repository of make test-packages, once
 	@./scripts/setup.sh packages
@@ -62,11 +63,16 @@ debians: ## Make the Debians and the package repository of make test-packages, o
 test-packages: debians ## Test what make packages makes, the README, the image and the runtime, offline, in Debians of their own
 	$(GO) build -o bin/gotest ./scripts/gotest
 	cd scripts/packages && $(GO) vet .
-	cd scripts/packages && ../../bin/gotest -timeout 20m -count=1 -parallel 4 -skip '$(CONTAINER_TESTS)|$(LAB_TESTS)' .
+	cd scripts/packages && ../../bin/gotest -timeout 20m -count=1 -parallel 4 -skip '$(CONTAINER_TESTS)|$(LAB_TESTS)|$(KUBERNETES_TESTS)' .
 
-test-containers: $(CONTAINERD) ## Test the runtime with Docker, containerd, NRI, a shared daemon and pods, 100 kills, and the binary for arm64
+test-containers: ## Test the runtime with Docker, a shared daemon and pods, 100 kills, and the binary for arm64
 	@./scripts/setup.sh containers
 	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 30m -count=1 -run '$(CONTAINER_TESTS)' .
+
+test-kubernetes: $(CONTAINERD) ## Test dist/kubernetes with the pods of containerd 1.6, and with NRI in containerd 2.2
+	@./scripts/setup.sh containers
+	@./scripts/debian-root.sh
+	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 30m -count=1 -v -run '$(KUBERNETES_TESTS)|TestKubernetes|TestKustomize' .
 
 test-labs: ## Test examples/labs with podman-compose, docker-compose, Slurm and gorxe lab
 	@./scripts/setup.sh labs

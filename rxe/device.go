@@ -43,6 +43,9 @@ type Config struct {
 	GSI GSI
 	// ECN is how the device answers congestion; nil: DefaultECN.
 	ECN *ECN
+	// GIDTableLen is how many entries the table of GIDs has; 0 means 1024. Some programs ask for
+	// each of them.
+	GIDTableLen int
 	// Mark is what the numbers of queue pairs have in common; zero: nothing.
 	Mark wire.QPNMark
 	// Filter, if set, learns which packets are of use.
@@ -144,7 +147,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	d.mark = cfg.Mark
 	d.random.gen = rand.NewChaCha8(seed)
-	d.port.init()
+	d.port.init(cfg.GIDTableLen)
 	d.pools.init()
 	d.gids.Store(newGIDTable(nil))
 	return d, nil

@@ -5,7 +5,7 @@
  * fails is left out, and used again when its port has recovered.
  *
  *	cc -O2 -o ncclnet ncclnet.c -libverbs -ldl -lpthread
- *	gorxe run --devices 8 ncclnet --rails 4
+ *	gorxe run --rails 8 ncclnet --rails 4
  *
  * Two processes, sender and receiver, use the first and the last devices. The receiver says which
  * message it can take by a WRITE of 8 bytes (NCCL's FIFO). The sender writes the data, and then
@@ -77,13 +77,15 @@ static void die(const char *fmt, ...)
 	_exit(1);
 }
 
-static uint64_t now_ms(void)
+static uint64_t now_us(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000ull + t.tv_nsec / 1000000;
+	return t.tv_sec * 1000000ull + t.tv_nsec / 1000;
 }
+
+static uint64_t now_ms(void) { return now_us() / 1000; }
 
 static uint32_t size_of(int id) { return 1 + (seed * 2654435761u + id * 40503u) % ROOM; }
 static char byte_of(int id, uint32_t at) { return (char)(seed + id * 7 + at * 13 + (at >> 8)); }
@@ -149,7 +151,7 @@ static bool open_rail(struct rail *r, struct ibv_device *dev, bool say)
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
 	char link[512];
-	uint64_t speed;
+	uint64_t speed, began = now_us();
 
 	if (!(r->ctx = ibv_open_device(dev)) || ibv_query_device(r->ctx, &attr) || ibv_query_port(r->ctx, 1, &port))
 		die("%s: %s", ibv_get_device_name(dev), strerror(errno));
@@ -175,8 +177,8 @@ static bool open_rail(struct rail *r, struct ibv_device *dev, bool say)
 	errno = 0; /* EBADF: the device knows dma-bufs */
 	ibv_reg_dmabuf_mr(r->pd, 0, 0, 0, -1, 0);
 	if (say)
-		printf("%s: %llu Mb/s, %s, GID %d, dma-bufs: %s\n", ibv_get_device_name(dev), (unsigned long long)speed, r->path, gid,
-		       errno == EBADF ? "yes" : "no");
+		printf("%s: %llu Mb/s, %s, GID %d of %d, dma-bufs: %s, found in %llu us\n", ibv_get_device_name(dev), (unsigned long long)speed,
+		       r->path, gid, port.gid_tbl_len, errno == EBADF ? "yes" : "no", (unsigned long long)(now_us() - began));
 	return true;
 }
 

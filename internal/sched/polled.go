@@ -16,6 +16,7 @@ type Polled struct {
 	Ready      func() (threads int, ok bool) // Machine.Ready
 
 	last  time.Duration // when a doorbell was found
+	idle  time.Duration // since then, at the last look
 	spare bool
 	asked time.Duration // when Ready was
 }
@@ -26,11 +27,17 @@ func (p *Polled) Observe(now time.Duration, found bool) time.Duration {
 		p.last = now
 	}
 	idle := now - p.last
+	p.idle = idle
 	if idle < polledSpin && p.spares(now) {
 		return 0
 	}
 	return min(max(idle/polledPart, polledFirst), polledLast)
 }
+
+// Class reports whether the thread wants the real-time class for its next turns: a doorbell was found
+// lately, and no processor is to spare. Programs that poll then keep theirs until it wakes up in the
+// class.
+func (p *Polled) Class() bool { return p.idle < polledClass && !p.spare }
 
 // spares reports whether a processor is to spare, as of the last answer.
 func (p *Polled) spares(now time.Duration) bool {

@@ -41,3 +41,19 @@ func TestPolledUnknown(t *testing.T) {
 		t.Errorf("a pause of %v", pause)
 	}
 }
+
+// TestPolledClass: the thread wants the class only after a doorbell, on a machine that has nothing to
+// spare.
+func TestPolledClass(t *testing.T) {
+	for _, ready := range []int{2, 3} {
+		p := Polled{Processors: 2, Ready: func() (int, bool) { return ready, true }}
+		p.Observe(time.Hour, true)
+		if got := p.Class(); got != (ready > 2) {
+			t.Errorf("%d threads ready: in the class: %t", ready, got)
+		}
+		p.Observe(time.Hour+polledClass, false)
+		if p.Class() {
+			t.Errorf("%d threads ready: in the class without a doorbell", ready)
+		}
+	}
+}

@@ -141,6 +141,7 @@ func (k *kubelet) serve(programs string) {
 		if k.t.Failed() {
 			text, _ := os.ReadFile(log.Name())
 			k.t.Logf("containerd:\n%s", text)
+			k.said()
 		}
 	})
 	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -162,6 +163,15 @@ func (k *kubelet) serve(programs string) {
 	k.t.Cleanup(func() { conn.Close() })
 	k.RuntimeServiceClient = cri.NewRuntimeServiceClient(conn)
 	k.t.Cleanup(k.removeAll)
+}
+
+// said shows what the containers have said.
+func (k *kubelet) said() {
+	names, _ := filepath.Glob(filepath.Join(k.dir, "logs/*/*")) //nolint:errcheck // the pattern is right
+	for _, name := range names {
+		text, _ := os.ReadFile(name)
+		k.t.Logf("%s:\n%s", strings.TrimPrefix(name, k.dir), text)
+	}
 }
 
 // called returns what a call returns, or ends the test.
@@ -275,6 +285,15 @@ func (k *kubelet) removeAll() {
 	}
 }
 
+// average is the line of numbers of ib_write_bw: bytes, iterations, peak and average in MB/s, and
+// millions of messages.
+func average(text string) string {
+	_, below, _ := strings.Cut(text, "BW average")
+	_, below, _ = strings.Cut(below, "\n")
+	line, _, _ := strings.Cut(below, "\n")
+	return strings.TrimSpace(line)
+}
+
 // TestCRI: pods as a node of Kubernetes makes them, with containerd.
 func TestCRI(t *testing.T) {
 	k := newKubelet(t)
@@ -284,13 +303,13 @@ func TestCRI(t *testing.T) {
 	k.pods.await(0) // the sandboxes alone
 
 	server := k.start(first, firstConfig, "server", "ib_write_bw -F -d rxe0 -x 1 -n 100 && "+wait)
-	status := called[*cri.PodSandboxStatusResponse](t)(k.PodSandboxStatus(t.Context(), &cri.PodSandboxStatusRequest{PodSandboxId: first}))
 	client := k.start(second, secondConfig, "client", wait)
-	text, code := k.exec(client, fmt.Sprintf("until ib_write_bw -F -d rxe0 -x 1 -n 100 %s; do sleep 0.2; done", status.Status.Network.Ip))
+	text, code := k.exec(client, fmt.Sprintf("until ib_write_bw -F -d rxe0 -x 1 -n 100 %s; do sleep 0.2; done", k.address(first)))
 	if code != 0 || !strings.Contains(text, "BW average") {
 		t.Errorf("between pods: exit code %d\n%s", code, text)
 	}
 	daemons := k.pods.await(2)
+	t.Log("two pods, ib_write_bw between them:", average(text))
 
 	// A second container of the first pod has the same device; another runtime class has none.
 	beside := k.start(first, firstConfig, "beside", wait)
@@ -344,7 +363,15 @@ func TestCRI(t *testing.T) {
 	guid(k.start(node, nodeConfig, "a", wait))
 	guid(k.start(node, nodeConfig, "b", wait))
 	k.pods.await(3)
+
+	t.Log("containers of a pod share a device, those without the runtime class have none")
+	k.job()
+	k.pods.await(3)
+	k.restarted(first, firstConfig)
+	k.evicted(client)
+	k.upgraded(guid, first, firstConfig, again)
 	k.removeAll()
 	k.pods.await(0)
-	nothingLeft(t, filepath.Join(k.dir, "state"))
+	k.killed(100)
+	k.removed()
 }

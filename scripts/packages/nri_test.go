@@ -61,7 +61,7 @@ func (k *kubelet) plugin() (cmd *exec.Cmd, log func() string) {
 func TestNRI(t *testing.T) {
 	programs := called[string](t)(filepath.Abs(containerd2))
 	if _, err := os.Stat(programs); err != nil {
-		t.Fatalf("%v: make test-containers compiles it", err)
+		t.Fatalf("%v: make test-kubernetes compiles it", err)
 	}
 	k := newNode(t, nriConfig)
 	k.serve(programs)
@@ -80,12 +80,12 @@ func TestNRI(t *testing.T) {
 	second, secondConfig := k.pod("second", "", cri.NamespaceMode_POD)
 	server := k.start(first, firstConfig, "server", "ib_write_bw -F -d rxe0 -x 1 -n 100 && "+wait)
 	client := k.start(second, secondConfig, "client", wait)
-	status := called[*cri.PodSandboxStatusResponse](t)(k.PodSandboxStatus(t.Context(), &cri.PodSandboxStatusRequest{PodSandboxId: first}))
-	text, code := k.exec(client, "until /.gorxe/gorxe run ib_write_bw -F -d rxe0 -x 1 -n 100 "+status.Status.Network.Ip+"; do sleep 0.2; done")
+	text, code := k.exec(client, "until /.gorxe/gorxe run ib_write_bw -F -d rxe0 -x 1 -n 100 "+k.address(first)+"; do sleep 0.2; done")
 	if code != 0 || !strings.Contains(text, "BW average") {
 		t.Errorf("between pods: exit code %d\n%s", code, text)
 	}
 	k.pods.await(2)
+	t.Log("two pods that ask by an annotation, ib_write_bw between them:", average(text))
 	if served := k.metrics(); !strings.Contains(served, `gorxe_container_info{container="client",namespace="default",pod="second"} 1`) {
 		t.Errorf("gorxe metrics serves\n%s", served)
 	}
@@ -119,5 +119,5 @@ func TestNRI(t *testing.T) {
 	}
 	k.removeAll()
 	k.pods.await(0)
-	nothingLeft(t, filepath.Join(k.dir, "state"))
+	k.nothing()
 }

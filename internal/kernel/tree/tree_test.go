@@ -503,3 +503,19 @@ func TestUMAD(t *testing.T) {
 		}
 	}
 }
+
+// TestNUMA: a device is at the node that it is said to be at.
+func TestNUMA(t *testing.T) {
+	d := device("rxe0", 0)
+	d.NUMA = &NUMANode{Number: 3, CPUs: "f0", CPUList: "4-7"}
+	tree := New([]Device{d})
+	for name, want := range map[string]string{"numa_node": "3\n", "local_cpus": "f0\n", "local_cpulist": "4-7\n"} {
+		n, err := tree.Lookup("/sys/class/infiniband/rxe0/device/"+name, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := n.Content(); string(got) != want || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}

@@ -45,9 +45,6 @@ const (
 	qpToRegister = 40
 )
 
-// vendorID is the one that ConnectX adapters report, an OUI of Mellanox. It is not PCI's.
-const vendorID = 0x02c9
-
 const (
 	futexWait = 0 | 1<<7 // FUTEX_WAIT_PRIVATE
 	futexWake = 1 | 1<<7 // FUTEX_WAKE_PRIVATE

@@ -15,14 +15,13 @@ import (
 
 // userContext is one open of the device.
 type userContext struct {
-	profile Profile
-	dev     *rxe.Subdevice
-	budget  *quota.Budget
-	pages   *pages
-	poller  poller
-	bells   bells
-	pds     atomic.Uint32
-	closed  atomic.Bool
+	dev    *rxe.Subdevice
+	budget *quota.Budget
+	pages  *pages
+	poller poller
+	bells  bells
+	pds    atomic.Uint32
+	closed atomic.Bool
 
 	mu    sync.RWMutex        // a leaf lock
 	users map[wire.QPN]uint32 // the user index of each queue pair
@@ -76,9 +75,8 @@ func (c *userContext) Begin(u provider.UData) error {
 }
 
 // QueryDevice implements provider.Context (mlx5_ib_query_device). libmlx5 allows no larger queues
-// than Begin told it.
+// than Begin told it, whatever the limits of the device.
 func (c *userContext) QueryDevice(_ provider.UData, a *rxe.DeviceAttr) error {
-	a.VendorID, a.VendorPartID = vendorID, c.profile.VendorPartID
 	a.MaxQPWR, a.MaxSRQWR = min(a.MaxQPWR, maxWQEBB), min(a.MaxSRQWR, maxSRQWR)
 	return nil
 }

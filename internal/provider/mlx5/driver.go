@@ -4,12 +4,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
 // Driver is what the kernel's mlx5_ib is to libmlx5.
-type Driver struct{ Profile Profile }
+type Driver struct {
+	Profile Profile
+	Class   *sched.Class // of the threads that look for doorbells; may be nil
+}
 
 var _ provider.Driver = Driver{}
 
@@ -32,8 +36,8 @@ func (d Driver) Open(o provider.Open) (provider.Context, error) {
 		o.Budget.Give(openCost)
 		return nil, err
 	}
-	c := &userContext{profile: d.Profile, dev: o.Device, budget: o.Budget, pages: pages}
-	c.poller.init(c)
+	c := &userContext{dev: o.Device, budget: o.Budget, pages: pages}
+	c.poller.init(c, d.Class)
 	return c, nil
 }
 

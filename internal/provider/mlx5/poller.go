@@ -20,6 +20,7 @@ import (
 // memory of a program blocks it.
 type poller struct {
 	c        *userContext
+	class    *sched.Class
 	once     sync.Once
 	role     *standby.Role
 	stopping atomic.Bool
@@ -33,17 +34,41 @@ type poller struct {
 	record [][4]byte
 }
 
-// watch replaces the blocked pollers of all opens. It sleeps while none is at work.
-var watch = sync.OnceValue(func() *standby.Watch { return standby.NewWatch(standby.CallLimit) })
+// watch replaces the blocked pollers of all opens. It lives as long as there are pollers.
+var watch sharedWatch
 
-func (p *poller) init(c *userContext) {
-	p.c = c
+type sharedWatch struct {
+	mu    sync.Mutex
+	users int
+	watch *standby.Watch
+}
+
+func (s *sharedWatch) start(run func(*standby.Worker)) *standby.Role {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users++; s.users == 1 {
+		s.watch = standby.NewWatch(standby.CallLimit)
+	}
+	return s.watch.Start(pollers, run)
+}
+
+func (s *sharedWatch) stop(r *standby.Role) {
+	r.Stop(stopTimeout)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users == 0 {
+		s.watch.Close()
+	}
+}
+
+func (p *poller) init(c *userContext, class *sched.Class) {
+	p.c, p.class = c, class
 	p.policy = sched.Polled{Processors: runtime.NumCPU(), Ready: procfs.Ready}
 }
 
 // start starts the thread, once.
 func (p *poller) start() {
-	p.once.Do(func() { p.role = watch().Start(pollers, p.run) })
+	p.once.Do(func() { p.role = watch.start(p.run) })
 }
 
 // stop ends it, and waits for it, but not if it is blocked.
@@ -52,7 +77,7 @@ func (p *poller) stop() {
 	p.once.Do(func() {}) // it does not start any more
 	p.wake()
 	if p.role != nil {
-		p.role.Stop(stopTimeout)
+		watch.stop(p.role)
 	}
 }
 
@@ -72,12 +97,16 @@ func (p *poller) run(w *standby.Worker) {
 			_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // 0: the default
 		}
 	}()
+	thread := sched.Thread{Class: p.class}
+	defer thread.End()
 	for !p.stopping.Load() {
 		found, inPlace := p.look(w)
 		if !inPlace {
 			return
 		}
-		p.pause(p.policy.Observe(sched.Now(), found))
+		pause := p.policy.Observe(sched.Now(), found)
+		thread.UpdateClass(p.policy.Class())
+		p.pause(pause)
 	}
 }
 
@@ -86,8 +115,7 @@ func (p *poller) pause(d time.Duration) {
 		return
 	}
 	if d < longPause {
-		ts := unix.NsecToTimespec(d.Nanoseconds())
-		_ = unix.Nanosleep(&ts, nil) // a signal may end it
+		sched.PauseBriefly(d)
 		return
 	}
 	p.napping.Store(1)

@@ -39,7 +39,7 @@ const (
 
 func newProgram(t testing.TB, dev *rxe.Device) *program {
 	t.Helper()
-	c := must.Get[provider.Context](t)(Driver{ConnectX6}.Open(provider.Open{
+	c := must.Get[provider.Context](t)(Driver{Profile: ConnectX6}.Open(provider.Open{
 		Device: dev.Whole(), Budget: quota.New(quota.Cost{}), Offsets: provider.NewOffsets()}))
 	t.Cleanup(func() { c.Close(false) })
 	p := &program{t: t, dev: dev, ctx: c.(*userContext), end: memBase,

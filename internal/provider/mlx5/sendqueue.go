@@ -195,7 +195,8 @@ func (q *sendQueue) lookUp(r *request, at uint16) {
 		if wr.Bind.MW == nil {
 			wr.Status, wr.Bind = rxe.WCMWBindErr, nil
 		}
-	case len(r.stored) > 0:
+	}
+	if wr.Status == rxe.WCSuccess && len(r.stored) > 0 {
 		wr.Status = q.name(r, at)
 	}
 }

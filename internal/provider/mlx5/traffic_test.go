@@ -141,7 +141,8 @@ func TestDatagrams(t *testing.T) {
 	a, b := two(t, rxe.QPUD)
 	for range 4 * sqBlocks {
 		b.receive(a.piece(4096, 100))
-		a.post(opSendImm, signaled, 5, address(uint32(b.qp.Num()), rxedev.QKey), inlined([]byte("datagram")))
+		copy(a.bytes(dataAt, 4), "gram")
+		a.post(opSendImm, signaled, 5, address(uint32(b.qp.Num()), rxedev.QKey), inlined([]byte("data")), a.piece(0, 4))
 		if c := a.send.one(); c.op != cqeReq || c.wqeOp != opSendImm {
 			t.Fatalf("%+v", c)
 		}

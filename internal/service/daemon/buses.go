@@ -11,8 +11,8 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 )
 
-// numaNode returns the node of the machine that an adapter is on: the adapters of a daemon are dealt
-// to the nodes in turn, as rails are. It is nil on a machine with one node.
+// numaNode returns the node of the machine that an adapter or a rail is on: those of a daemon are
+// dealt to the nodes in turn. It is nil on a machine with one node.
 func numaNode(root fs.FS, index int) *tree.NUMANode {
 	nodes := numaNodes(root)
 	if len(nodes) < 2 {

@@ -18,6 +18,7 @@ import (
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/provider/mlx5"
+	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
@@ -46,11 +47,12 @@ type common struct {
 	ecn     *rxe.ECN
 	tap     *rocev2.Tap
 	threads *rocev2.Threads
+	class   *sched.Class
 	log     *slog.Logger
 }
 
 func startDevice(spec proto.Spec, index int, c common) (*device, error) {
-	d := &device{spec: spec, index: index, created: time.Now(), driver: driverOf(spec)}
+	d := &device{spec: spec, index: index, created: time.Now(), driver: driverOf(spec, c.class)}
 	log := c.log.With("device", spec.Name)
 	// The first events come before there is a receiver.
 	hear := new(eventRelay)
@@ -85,9 +87,9 @@ func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 }
 
 // driverOf chooses the driver by the device's name.
-func driverOf(s proto.Spec) provider.Driver {
+func driverOf(s proto.Spec, class *sched.Class) provider.Driver {
 	if p, ok := s.ConnectX(); ok {
-		return mlx5.Driver{Profile: p}
+		return mlx5.Driver{Profile: p, Class: class}
 	}
 	return librxe.Driver{}
 }
@@ -96,6 +98,9 @@ func engineConfig(s proto.Spec) engine.Config {
 	cfg := engine.Config{Name: s.Name, Interface: s.Interface, Address: s.Address, SpeedMbps: int(s.Speed), CostlyMemory: true}
 	if p, ok := s.ConnectX(); ok {
 		cfg.SpeedMbps, cfg.Limits = cmp.Or(cfg.SpeedMbps, p.Mbps), p.Limits()
+	}
+	if s.Rail {
+		cfg.GIDTableLen = railGIDs
 	}
 	return cfg
 }

@@ -54,9 +54,13 @@ func (v *view) sysfs() tree.Device {
 			return []tree.Counter{{Name: filterDrop, Value: v.sockets().ReceiveFilterDrop.Load()}}
 		},
 	}
-	if look.Parent.Bus == "pci" {
+	pci := look.Parent.Bus == "pci"
+	if pci {
+		d.OnBus = onPCI()
 		d.OwnerCounters = nil // no adapter has them; gorxe status does
-		d.NUMA, d.OnBus = numaNode(os.DirFS("/"), v.index), onPCI()
+	}
+	if pci || v.spec.Rail {
+		d.NUMA = numaNode(os.DirFS("/"), v.index)
 	}
 	return d
 }

@@ -72,7 +72,7 @@ func TestNCCLNet(t *testing.T) {
 	first, seeds := number("GORXE_NCCL_FIRST", 1), number("GORXE_NCCL_SEEDS", ncclSeeds)
 	for seed := first; seed < first+seeds; seed++ {
 		rules := ncclRules(seed)
-		argv := []string{gorxe, "run", "--private", "--devices", "4", "--faults-may-miss"}
+		argv := []string{gorxe, "run", "--private", "--rails", "4", "--faults-may-miss"}
 		for _, rule := range rules {
 			argv = append(argv, "--fault", rule)
 		}
