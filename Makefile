@@ -27,7 +27,7 @@ PACKETS    ?= 1000000
 PREFIX     ?= $(if $(shell test -w /usr/local && echo yes),/usr/local,$(HOME)/.local)
 
 .DEFAULT_GOAL := help
-.PHONY: help have-go install uninstall build packages debians test-packages test-containers test-kubernetes test-labs demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
+.PHONY: help have-go install uninstall build packages debians test-packages test-containers test-kubernetes test-labs demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -154,6 +154,9 @@ soak: ## Run SEEDS simulations
 
 hostile: setup ## Attack a daemon and a device beside honest programs, for HOSTILE each
 	GORXE_HOSTILE=$(HOSTILE) $(GO) test -v -timeout 0 -count=1 -run 'TestHostile|TestBesideFlood' ./internal/test/e2e ./internal/test/hostile
+
+rehearse: setup ## Run examples/ncclnet with SEEDS=1000 seeds of fault rules
+	GORXE_NCCL_SEEDS=$(if $(filter-out file,$(origin SEEDS)),$(SEEDS),1000) $(GO) test -v -timeout 0 -count=1 -run TestNCCLNet ./internal/test/e2e
 
 kills: setup ## Kill programs, keepers, fronts and daemons, KILLS times each
 	GORXE_E2E=full GORXE_KILLS=$(KILLS) GORXE_KILLS_EACH=$(KILLS) $(GO) test -v -timeout 0 -count=1 -run 'Kill|StopDaemon' ./internal/test/e2e

@@ -179,7 +179,7 @@ func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 //
 // A completion that arrived after the last call of OnCompletion, and that has not been
 // polled, counts as the next one: OnCompletion is called at once. Adapters do the same,
-// and programs rely on it (docs/design/0045).
+// and programs rely on it (docs/design/0017).
 func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	c.flushLate()
 	want := armAny

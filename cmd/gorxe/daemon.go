@@ -156,7 +156,7 @@ func (c daemonCmd) idle() bool {
 func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	specs, err := c.specs()
 	if err == nil && len(specs) == 0 {
-		specs, err = proto.DefaultSpecs()
+		specs, err = proto.DefaultSpecs(c.Like)
 	}
 	if err != nil {
 		return nil, err

@@ -83,9 +83,18 @@ func main() {
 // contexts makes the context of a command.
 type contexts func() (context.Context, error)
 
-// untilSignal returns a context that ends with SIGINT or SIGTERM.
+// ending returns the signals that end a command: SIGINT, SIGTERM, and SIGHUP, which comes when a
+// terminal is closed, unless nohup has made this process ignore it.
+func ending() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{os.Interrupt, syscall.SIGTERM}
+	}
+	return []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+}
+
+// untilSignal returns a context that ends with one of these signals.
 func untilSignal() (context.Context, error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), ending()...)
 	context.AfterFunc(ctx, stop) // a second signal ends the process
 	return ctx, nil
 }

@@ -36,11 +36,11 @@ func startPod(words []string, conns <-chan proto.Arrival) (pod.Server, error) {
 	var err error
 	switch {
 	case len(words) == 0:
-		specs, err = proto.DefaultSpecs()
+		specs, err = proto.DefaultSpecs("")
 	case len(words) == 1 && !strings.Contains(words[0], "="):
-		specs, err = proto.ParseSpecs(words[0], nil)
+		specs, err = proto.ParseSpecs(words[0], nil, "")
 	default:
-		specs, err = proto.ParseSpecs("", words)
+		specs, err = proto.ParseSpecs("", words, "")
 	}
 	if err != nil {
 		return nil, err

@@ -168,16 +168,17 @@ func (e *Engine) updatePort() {
 
 // PortChange is how a port appears instead of how it is.
 type PortChange struct {
-	Down bool
-	GIDs []int // indexes of GIDs that it lacks
-	Mbps int   // its speed; 0: as it is
+	Down  bool
+	GIDs  []int // indexes of GIDs that it lacks
+	Moved []int // indexes of GIDs that it has elsewhere
+	Mbps  int   // its speed; 0: as it is
 }
 
 func (c *PortChange) apply(info rocev2.PortInfo, mbps int) (rocev2.PortInfo, int) {
 	if c.Down {
 		info.State = rocev2.PortState(rxe.PortDown)
 	}
-	if len(c.GIDs) > 0 {
+	if len(c.GIDs)+len(c.Moved) > 0 {
 		info.GIDs = slices.Clone(info.GIDs)
 	}
 	for _, i := range c.GIDs {
@@ -185,7 +186,25 @@ func (c *PortChange) apply(info rocev2.PortInfo, mbps int) (rocev2.PortInfo, int
 			info.GIDs[i] = wire.GID{}
 		}
 	}
+	for _, i := range c.Moved {
+		info.GIDs = moveGID(info.GIDs, i)
+	}
 	return info, cmp.Or(c.Mbps, mbps)
+}
+
+// moveGID moves a GID to the lowest empty index, where the kernel puts a new one
+// (cache.c:find_gid). Its own index counts as taken, as if another address had come meanwhile.
+func moveGID(gids []wire.GID, i int) []wire.GID {
+	if i >= len(gids) || gids[i].IsZero() {
+		return gids
+	}
+	to := slices.IndexFunc(gids, wire.GID.IsZero)
+	if to < 0 {
+		to = len(gids)
+		gids = append(gids, wire.GID{}) // an interface has fewer addresses than the table has room
+	}
+	gids[to], gids[i] = gids[i], wire.GID{}
+	return gids
 }
 
 // AlterPort makes the port appear otherwise than it is, with the events that belong to the change.

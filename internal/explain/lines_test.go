@@ -48,6 +48,9 @@ func TestLines(t *testing.T) {
 		"rdma_create_event_channel failed":                    "rdma_create_event_channel",
 		"wait for RDMA_READ_ADV state 10":                     "wait for CONNECTED state",
 		"ethernet link layer can't be used with gid index -1": "GID index",
+		"connect error -1":                                    "wait for CONNECTED state",
+		"ibv_foo failed: ret -1":                              "",
+		"Unexpected CM event bl blka 8":                       "wait for CONNECTED state",
 		"fi_domain: -12 (Cannot allocate memory)":             "ENOMEM",
 		// UCX, libfabric, NCCL, MPI
 		"ibv_create_qp(TX wr:256 sge:5 inl:64) failed: Invalid argument":                                                              "ibv_create_qp, EINVAL",
@@ -83,6 +86,22 @@ func TestLines(t *testing.T) {
 		}
 	}
 	Search(strings.Repeat("Failed status 12, errno 22; ", 1<<16))
+}
+
+// TestRemedies: what to do has the words that this program needs.
+func TestRemedies(t *testing.T) {
+	for line, want := range map[string]string{
+		"Couldn't connect to 127.0.0.1:18515": "-R at both ends", "Unexpected CM event bl blka 8": "-R at both ends",
+		"cma event RDMA_CM_EVENT_REJECTED, error 8":               "-R at both ends",
+		"failed to modify QP to RTR: Invalid argument":            "-cm 1 with qperf",
+		"Failed to open NETLINK_RDMA socket":                      "gorxe run --device rxe0=eth0",
+		"rdma link add rxe0 type rxe netdev eth0":                 "gorxe run --device rxe0=eth0",
+		"modprobe: FATAL: Module rdma_rxe not found in directory": "gorxe run --device rxe0=eth0",
+	} {
+		if list := Search(line); !slices.ContainsFunc(list, func(w Word) bool { return strings.Contains(w.Fix, want) }) {
+			t.Errorf("%s: %+v", line, list)
+		}
+	}
 }
 
 // TestEveryErrno: the name, the number and the text of each errno lead to it.

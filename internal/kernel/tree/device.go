@@ -20,9 +20,11 @@ type Device struct {
 	SysImageGUID uint64
 	NodeDesc     string // rdma_rxe says "rxe"; at most 64 bytes are shown
 	FWVer        string // rdma_rxe has none
-	HCAType      string // empty leaves the file out, as rdma_rxe does
-	BoardID      string // empty leaves the file out; some monitors want both
-	Netdev       string // the network interface: parent, and the GIDs' ndevs
+	HWRev        string // empty leaves the file out, as rdma_rxe does
+	HCAType      string // the same
+	BoardID      string // the same; some monitors want both
+	Netdev       string // the network interface: the GIDs' ndevs
+	ShowsNetdev  bool   // the file parent names it, too
 	Owner        uint32 // the user that may use management datagrams, and read OwnerCounters
 
 	// Created must not change from one Tree to the next: libibverbs tells a device from its

@@ -161,13 +161,14 @@ func (b *builder) device(index int, d *Device) {
 	b.constant(dir+"/sys_image_guid", guid(d.SysImageGUID))
 	b.setting(dir+"/node_desc", describe(d.NodeDesc))
 	b.constant(dir+"/fw_ver", d.FWVer+"\n")
-	if d.HCAType != "" {
-		b.constant(dir+"/hca_type", d.HCAType+"\n")
+	for name, content := range map[string]string{"hw_rev": d.HWRev, "hca_type": d.HCAType, "board_id": d.BoardID} {
+		if content != "" {
+			b.constant(dir+"/"+name, content+"\n")
+		}
 	}
-	if d.BoardID != "" {
-		b.constant(dir+"/board_id", d.BoardID+"\n")
+	if d.ShowsNetdev {
+		b.constant(dir+"/parent", d.Netdev+"\n")
 	}
-	b.constant(dir+"/parent", d.Netdev+"\n")
 	b.dir(dir + "/ports")
 	b.port(dir+"/ports/1", d)
 	b.uverbs(index, d)

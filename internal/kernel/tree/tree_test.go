@@ -35,7 +35,7 @@ func platformParent(name string) Parent {
 func device(name string, index int) Device {
 	return Device{
 		Name: name, Index: index, Parent: platformParent(name), ABI: 2, NodeGUID: 0x505400fffe123456, SysImageGUID: 0x505400fffe123456,
-		NodeDesc: "rxe", BoardID: "gorxe", Netdev: "eth0", Port: port1,
+		NodeDesc: "rxe", BoardID: "gorxe", Netdev: "eth0", ShowsNetdev: true, Port: port1,
 		HWCounters: func() []Counter {
 			return []Counter{{Name: "sent_pkts", Value: 17}, {Name: "rcvd_pkts", Value: 1 << 40}}
 		},

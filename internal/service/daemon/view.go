@@ -26,21 +26,17 @@ type view struct {
 	cm       func() cm.Counters
 }
 
-// nodeDesc is what the node says of itself (rxe_verbs.c:rxe_register_device).
-const nodeDesc = "rxe"
-
 // sysfs returns the device as the file tree shows it.
 func (v *view) sysfs() tree.Device {
+	look := v.driver.Look(v.spec.Name, v.index)
 	return tree.Device{
 		Name: v.spec.Name, Index: v.index, Created: v.created,
-		Parent: tree.Parent(v.driver.Parent(v.spec.Name)), ABI: v.driver.ABI(),
+		Parent: tree.Parent(look.Parent), ABI: v.driver.ABI(),
 		NodeGUID: v.dev.GUID(), SysImageGUID: v.dev.Attr().SysImageGUID,
-		NodeDesc: nodeDesc,
-		HCAType:  "rxe",
-		BoardID:  "gorxe",
-		Netdev:   v.netdev,
-		Owner:    uint32(os.Geteuid()),
-		Port:     v.port,
+		NodeDesc: look.NodeDesc, FWVer: look.FWVer, HWRev: look.HWRev, HCAType: look.HCAType, BoardID: look.BoardID,
+		Netdev: v.netdev, ShowsNetdev: look.ShowsNetdev,
+		Owner: uint32(os.Geteuid()),
+		Port:  v.port,
 		Counters: func() []tree.Counter {
 			c := v.counters()
 			return portCounters(&c)
