@@ -6,6 +6,7 @@ require (
 	github.com/alecthomas/kong v1.15.0
 	github.com/cockroachdb/datadriven v1.0.2
 	github.com/containerd/nri v0.12.5
+	github.com/go-delve/delve v1.25.2
 	github.com/google/gopacket v1.1.19
 	github.com/opencontainers/runtime-spec v1.3.0
 	github.com/prometheus/client_golang v1.25.0

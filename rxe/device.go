@@ -50,8 +50,6 @@ type Config struct {
 	Mark wire.QPNMark
 	// Filter, if set, learns which packets are of use.
 	Filter Filter
-	// Observer, if set, sees what queue pairs do with memory.
-	Observer Observer
 	// Tap sees the packets that pass between QPs of this device, which reach no
 	// Link. Without it such packets need not be formed at all.
 	Tap func(b *wire.Burst)

@@ -48,9 +48,9 @@ type responder struct {
 type receiving struct {
 	wqe    RecvWQE
 	hasWQE bool
-	at     cursor
 	// malformed: the owner of the receive queue says that wqe is malformed.
 	malformed bool
+	at        cursor
 	capacity  uint64 // bytes of wqe.SGL
 	bytes     uint64 // received into it
 }
@@ -146,7 +146,7 @@ func (r *responder) flushRecv(q *QP) {
 // pushRecvError completes a receive work request that failed. If the completion
 // does not fit its queue, nothing is left to do.
 func (q *QP) pushRecvError(id uint64, status WCStatus) {
-	q.recvCQ.push(&WC{ID: id, Status: status, Opcode: WCRecv, QPN: q.qpn}, true)
+	q.pushRecv(&WC{ID: id, Status: status, Opcode: WCRecv, QPN: q.qpn}, true)
 }
 
 // request handles a request, plain or super-packet, that has passed QP.refusal.

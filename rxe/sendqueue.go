@@ -163,8 +163,8 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 			q.chaos.post(wqe, q.payloadMTU())
 		}
 		q.sq.prod++
-		if ob := q.dev.cfg.Observer; ob != nil {
-			ob.Posted(q, wqe.posted())
+		if q.observer != nil {
+			q.observer.Posted(q, wqe.posted())
 		}
 	}
 	return len(wrs), nil
@@ -349,11 +349,12 @@ func (q *QP) complete(status WCStatus) bool {
 	if q.onSendDone != nil {
 		q.onSendDone(1)
 	}
+	silent := status == WCSuccess && wqe.flags&SendSignaled == 0 && !q.signalAll
 	if status == WCSuccess {
 		q.tallies.done.add(wqe.op)
-		if wqe.flags&SendSignaled == 0 && !q.signalAll {
-			return true
-		}
+	}
+	if silent && q.observer == nil {
+		return true
 	}
 	wc := WC{ID: wqe.id, Status: status, Opcode: sendWCOpcode[wqe.op], QPN: q.qpn}
 	if f := wqe.fault; f != nil && status == wqe.status {
@@ -365,7 +366,10 @@ func (q *QP) complete(status WCStatus) bool {
 			wc.Flags |= WCWithImm
 		}
 	}
-	return q.sendCQ.push(&wc, false)
+	if q.observer != nil {
+		q.observer.Completed(q, wc, !silent)
+	}
+	return silent || q.sendCQ.push(&wc, false)
 }
 
 // retire completes, in order, the requests that have nothing outstanding any more.

@@ -19,6 +19,8 @@ type qpRes struct {
 	mem    provider.QP
 	caps   rxe.QPCap // of the queues as they are
 	slot   uint32    // in File.live
+	sendCQ *cqRes
+	sigAll bool
 
 	groups groupSet
 }
@@ -62,12 +64,15 @@ type newQP struct {
 // createQP makes a queue pair. The driver makes its queues and checks what it has to
 // say about the request.
 func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
-	r := &qpRes{f: k.f, domain: req.pd.pd, srq: req.srq}
+	r := &qpRes{f: k.f, domain: req.pd.pd, srq: req.srq, sendCQ: req.sendCQ, sigAll: req.sigAll}
 	ask := provider.QPRequest{Type: req.typ, Flags: req.flags, Cap: req.cap, SRQ: req.srq != nil, Keys: r}
 	init := rxe.QPInitAttr{Type: rxe.QPType(req.typ), Cap: req.cap, SignalAll: req.sigAll,
 		User: k.f.budget, Owner: k.f.owner, Faults: k.f.work, Chaos: k.f.chaos}
 	if k.f.reports != nil {
 		init.Reports = k.f.reports
+	}
+	if k.f.watcher != nil {
+		init.Observer = k.f.watcher
 	}
 	if req.sendCQ != nil {
 		ask.SendCQ, init.SendCQ = req.sendCQ.mem, req.sendCQ.cq
