@@ -32,6 +32,7 @@ type cqRing struct {
 	solicited uint32 // the index behind the last solicited completion
 	asked     bool   // a solicited completion was ever written
 	fired     uint32 // the sequence number of the last event, as it stands in the record
+	told      uint32 // the index behind the last completion at that event
 	dead      bool
 }
 
@@ -183,7 +184,8 @@ func (r *cqRing) lookAtArm() {
 	}
 }
 
-// fires decides that. A request has a sequence number, which libmlx5 changes after each event.
+// fires decides that. A request has a sequence number, which libmlx5 changes after each event. A
+// completion has one event: programs ask for the next one before they poll (docs/design/0045).
 func (r *cqRing) fires(consumer, arm uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,7 +204,10 @@ func (r *cqRing) fires(consumer, arm uint32) bool {
 	if n := (behind - arm) & consumerMask; n == 0 || n > consumerMask/2 {
 		return false
 	}
-	r.fired = seq
+	if int32(behind-r.told) <= 0 {
+		return false
+	}
+	r.fired, r.told = seq, r.prod
 	return true
 }
 
