@@ -253,6 +253,7 @@ func (c *CQ) push(wc *WC, solicited bool) bool {
 	if ob := c.dev.cfg.Observer; ob != nil {
 		ob.Completed(c, *wc)
 	}
+	c.dev.opcodes.countFailed(wc)
 	c.mu.Lock()
 	if c.dead || c.failed {
 		c.mu.Unlock()

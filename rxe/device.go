@@ -43,6 +43,9 @@ type Config struct {
 	GSI GSI
 	// ECN is how the device answers congestion; nil: DefaultECN.
 	ECN *ECN
+	// GIDTableLen is how many entries the table of GIDs has; 0 means 1024. Some programs ask for
+	// each of them.
+	GIDTableLen int
 	// Mark is what the numbers of queue pairs have in common; zero: nothing.
 	Mark wire.QPNMark
 	// Filter, if set, learns which packets are of use.
@@ -94,6 +97,7 @@ type registry struct {
 	cqs    map[*CQ]struct{}
 	srqs   map[*SRQ]struct{}
 	xrcds  map[*XRCD]struct{}
+	files  map[any]*XRCD // domains that have a file
 }
 
 // ObjectCounts is how many objects of each kind exist.
@@ -112,7 +116,7 @@ func New(cfg Config) (*Device, error) {
 	d := &Device{
 		cfg:      cfg,
 		ecn:      DefaultECN(),
-		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{}), xrcds: make(map[*XRCD]struct{})},
+		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{}), xrcds: make(map[*XRCD]struct{}), files: make(map[any]*XRCD)},
 	}
 	d.whole = Subdevice{dev: d, attr: DefaultLimits(), memory: unlimited}
 	limits := &d.whole.attr
@@ -143,7 +147,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	d.mark = cfg.Mark
 	d.random.gen = rand.NewChaCha8(seed)
-	d.port.init()
+	d.port.init(cfg.GIDTableLen)
 	d.pools.init()
 	d.gids.Store(newGIDTable(nil))
 	return d, nil
@@ -206,7 +210,8 @@ func (d *Device) closeQueues() {
 		_ = p.Dealloc() // as above
 	}
 	for _, x := range xrcds {
-		_ = x.Dealloc() // as above
+		for x.Close() == nil { // for each caller that has it open
+		}
 	}
 }
 

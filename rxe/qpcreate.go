@@ -119,7 +119,7 @@ func (q *QP) claim(op string) error {
 		return opErr(op, "device", ErrClosed)
 	case q.pd != nil && q.pd.dead:
 		return opErr(op, "pd", ErrClosed)
-	case q.xrcd != nil && q.xrcd.dead:
+	case q.xrcd != nil && q.xrcd.opens == 0:
 		return opErr(op, "xrcd", ErrClosed)
 	case q.sendCQ != nil && q.sendCQ.dead:
 		return opErr(op, "send_cq", ErrClosed)

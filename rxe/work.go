@@ -175,4 +175,6 @@ const (
 	WCFatalErr      WCStatus = 19
 	WCRespTimeout   WCStatus = 20
 	WCGeneralErr    WCStatus = 21
+
+	wcStatuses = 22
 )

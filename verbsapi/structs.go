@@ -31,6 +31,7 @@ type RecvWR = rxe.RecvWR
 //	InvRKey   RKey
 //	QPN       QPN
 //	SrcQP     QPN // UD
+//	SRQN      uint32   // receives of XRC: SRQ.Num
 //	PKeyIndex uint16
 //	SL        uint8   // receives of UD: the packet's type; else 0
 type WC = rxe.WC

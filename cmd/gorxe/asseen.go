@@ -14,7 +14,7 @@ import (
 
 // chosen reports whether the flags choose devices.
 func (s *selection) chosen() bool {
-	return len(s.Device) > 0 || s.Devices != "" || s.Speed != 0 || s.Like != ""
+	return len(s.Device) > 0 || s.devices() != "" || s.Speed != 0 || s.Like != ""
 }
 
 // asSeen prints what programs find of the devices.

@@ -19,8 +19,8 @@ import (
 	"github.com/gorxe/gorxe/cmd/internal/labfile"
 	"github.com/gorxe/gorxe/cmd/internal/verdict"
 	"github.com/gorxe/gorxe/internal/service/keeper"
-	"github.com/gorxe/gorxe/internal/sys/memfd"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/sys/memfd"
 )
 
 type labCmd struct {

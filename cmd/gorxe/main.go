@@ -47,6 +47,7 @@ type cli struct {
 	Top     topCmd     `cmd:"" help:"Show the busiest queue pairs, and repeat."`
 	Explain explainCmd `cmd:"" help:"Say what an error means, or what went wrong in the programs that run."`
 	Metrics metricsCmd `cmd:"" help:"Serve metrics of the devices of this host's containers."`
+	NRI     nriCmd     `cmd:"" name:"nri" help:"Give devices to containers that ask by an annotation, as a plugin of containerd or CRI-O."`
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`
 	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine or container allows, and what to do about the rest."`

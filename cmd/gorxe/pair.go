@@ -67,7 +67,7 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	if c.Timeout <= 0 {
 		return usageError{errors.New("--timeout must be positive")}
 	}
-	if c.Hosts && (len(c.Device) > 0 || c.Devices != "" || c.Speed != 0 || c.Socket != "") {
+	if c.Hosts && (len(c.Device) > 0 || c.devices() != "" || c.Speed != 0 || c.Socket != "") {
 		return usageError{errors.New("--hosts has one device, rxe0 or with --like mlx5_0, on each host: --device, --devices, --speed and --socket do not go with it")}
 	}
 	if c.Hosts && !c.Inside {
@@ -250,7 +250,7 @@ func (f *deviceFlags) runFlags() (flags []string) {
 	for _, d := range f.Device {
 		add("device", d)
 	}
-	add("devices", f.Devices)
+	add("devices", f.devices())
 	if f.Speed != 0 {
 		add("speed", f.Speed.String())
 	}

@@ -38,7 +38,8 @@ func (f *privateFlag) alone(d *deviceFlags) error {
 	if d.Socket != "" {
 		return usageError{errors.New("--private has a socket of its own: leave --socket out")}
 	}
-	d.Devices, d.Device = proto.FreePlaces(d.Devices, d.Device, d.Like)
+	d.Devices, d.Device = proto.FreePlaces(d.devices(), d.Device, d.Like)
+	d.Rails = 0
 	return nil
 }
 
@@ -98,14 +99,23 @@ Examples:
 // selection chooses devices.
 type selection struct {
 	Device  []string    `placeholder:"NAME=WHERE" predictor:"device" sep:"none" help:"A device on an interface or an address, or NAME=free for a free loopback address (repeatable; default: rxe0 on the interface of the default route, or lo). One named mlx5_0, mlx5_1 and so on is like a ConnectX: see --like."`
-	Devices string      `placeholder:"N|INTERFACE" predictor:"interface" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
+	Devices string      `xor:"devices" placeholder:"N|INTERFACE" predictor:"interface" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
+	Rails   int         `xor:"devices" placeholder:"N" help:"N devices as the rails of a machine: one on each of N interfaces with addresses, or all on 127.0.0.1 and the addresses after it. They go round the NUMA nodes, and have short tables of GIDs. Instead of --devices."`
 	Speed   proto.Speed `placeholder:"GBPS" help:"Speed of the ports in Gb/s, as programs see it (default: the interface's, and 40 for lo and veth; or the adapter's, with --like). It limits nothing. For one device: NAME=WHERE,speed=GBPS."`
 	Like    proto.Like  `placeholder:"ADAPTER" predictor:"like" help:"Devices that look like this adapter, as connectx6 (the default for devices of these names) or connectx7-400g: mlx5_0, mlx5_1 and so on, which libmlx5 drives. For one device: NAME=WHERE,like=ADAPTER. gorxe help connectx has the list."`
 }
 
+// devices is the value of --devices. Other commands, and the daemon, know rails by it.
+func (f *selection) devices() string {
+	if f.Rails != 0 {
+		return proto.Rails(f.Rails)
+	}
+	return f.Devices
+}
+
 // specs returns the devices that the flags name. An ErrSpec is a usage error.
 func (f *selection) specs() ([]proto.Spec, error) {
-	specs, err := proto.ParseSpecs(f.Devices, f.Device, f.Like)
+	specs, err := proto.ParseSpecs(f.devices(), f.Device, f.Like)
 	if err == nil {
 		err = proto.Agree(specs, f.Speed, f.Like)
 	}
@@ -128,8 +138,8 @@ func (f *selection) meant(err error) error {
 
 // flags returns the flags that chose the devices, for another command.
 func (f *selection) flags() (list []string) {
-	if f.Devices != "" {
-		list = append(list, "--devices", f.Devices)
+	if f.devices() != "" {
+		list = append(list, "--devices", f.devices())
 	}
 	for _, text := range f.Device {
 		list = append(list, "--device", text)
@@ -148,7 +158,10 @@ func (f *selection) named(err error) error {
 			return fmt.Errorf("--device %s: %w", text, device.Err)
 		}
 	}
-	if f.Devices != "" {
+	switch {
+	case f.Rails != 0:
+		return fmt.Errorf("--rails %d: %w", f.Rails, err)
+	case f.Devices != "":
 		return fmt.Errorf("--devices %s: %w", f.Devices, err)
 	}
 	return err

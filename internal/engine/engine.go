@@ -30,6 +30,8 @@ type Config struct {
 	// Limits replaces the device's capabilities and limits; nil: the defaults.
 	Limits *rxe.DeviceAttr
 	ECN    *rxe.ECN // how the device answers congestion; nil: the default
+	// GIDTableLen is rxe.Config's. Further addresses have no GID.
+	GIDTableLen int
 	// OnEvent receives asynchronous events. The engine may call it with a QP locked, so it
 	// must not call back into the device.
 	OnEvent   func(rxe.Event)
@@ -69,14 +71,16 @@ type Engine struct {
 func Start(cfg Config) (*Engine, error) {
 	e := &Engine{clock: newClock(), closeTimeout: deviceCloseTimeout, speedMbps: cfg.SpeedMbps, tap: cfg.Tap}
 	devCfg := rxe.Config{
-		Name:    cfg.Name,
-		GUID:    cfg.GUID(),
-		Link:    &e.link,
-		Clock:   e.clock,
-		Limits:  cfg.Limits,
-		ECN:     cfg.ECN,
-		OnEvent: cfg.OnEvent,
-		GSI:     cfg.GSI,
+		Name:   cfg.Name,
+		GUID:   cfg.GUID(),
+		Link:   &e.link,
+		Clock:  e.clock,
+		Limits: cfg.Limits,
+		ECN:    cfg.ECN,
+
+		GIDTableLen: cfg.GIDTableLen,
+		OnEvent:     cfg.OnEvent,
+		GSI:         cfg.GSI,
 
 		CostlyMemory: cfg.CostlyMemory,
 	}
@@ -227,7 +231,8 @@ func (e *Engine) PortInfo() rocev2.PortInfo {
 // the interface.
 func setPort(dev *rxe.Device, info rocev2.PortInfo, speedMbps int) {
 	dev.SetSpeed(rxe.LinkSpeedFor(cmp.Or(speedMbps, info.SpeedMbps)))
-	dev.SetGIDs(info.GIDs)                                          //nolint:errcheck // the port's table is valid
+	gids := info.GIDs[:min(len(info.GIDs), dev.QueryPort().GIDTblLen)]
+	dev.SetGIDs(gids)                                               //nolint:errcheck // the port's table is valid
 	dev.SetPort(rxe.PortState(info.State), rxe.MTU(info.ActiveMTU)) //nolint:errcheck // the port's state is valid
 }
 

@@ -14,7 +14,12 @@ type Device struct {
 	Index int    // N of uverbsN, from 0 to MaxDevices-1
 
 	Parent Parent // as the driver has it
-	ABI    uint32 // of the provider's private structs: abi_version of uverbsN
+	// NUMA is where in the machine the parent is; nil: nobody knows, and all processors are near.
+	NUMA *NUMANode
+	// OnBus are the devices that the host has on the parent's bus, if that is PCI: readers list them
+	// together.
+	OnBus []string
+	ABI   uint32 // of the provider's private structs: abi_version of uverbsN
 
 	NodeGUID     uint64 // most significant byte first, as printed
 	SysImageGUID uint64
@@ -62,6 +67,12 @@ type Parent struct {
 func (p *Parent) dir() string       { return "/sys/devices/" + p.Dir }
 func (p *Parent) busDir() string    { return "/sys/bus/" + p.Bus }
 func (p *Parent) driverDir() string { return p.busDir() + "/drivers/" + p.Driver }
+
+// NUMANode is a part of the machine, with texts of sysfs.
+type NUMANode struct {
+	Number        int
+	CPUs, CPUList string // cpumap and cpulist
+}
 
 // CounterDir is a directory of counters.
 type CounterDir struct {

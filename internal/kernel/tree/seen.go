@@ -130,8 +130,11 @@ func (t *Tree) attributes(dir string) []Attribute {
 		return list
 	}
 	for _, e := range n.Entries() {
-		if e.Kind == File {
-			list = append(list, t.attribute(dir, e.Name))
+		if e.Kind != File {
+			continue
+		}
+		if a := t.attribute(dir, e.Name); !strings.Contains(a.Value, "\x00") { // config of PCI is no text
+			list = append(list, a)
 		}
 	}
 	return list

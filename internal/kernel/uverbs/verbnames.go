@@ -3,8 +3,8 @@ package uverbs
 import "strings"
 
 // methodVerbs are the methods of the ioctl form that are verbs of libibverbs, by their names. Some
-// are not called so: libibverbs has query_gid_table for a query of one entry, a rule for reg_mr also
-// concerns dma-bufs, and a doorbell asks for faults itself (writePostSend).
+// are not called so: libibverbs has query_gid_table for a query of one entry, a rule for reg_mr
+// also concerns dma-bufs, and a doorbell asks for faults itself (writePostSend).
 var methodVerbs = map[string]string{
 	"QUERY_PORT": "query_port", "QUERY_GID_TABLE": "query_gid_table", "QUERY_GID_ENTRY": "query_gid_table",
 	"PD_DESTROY": "dealloc_pd", "MW_DESTROY": "dealloc_mw", "AH_DESTROY": "destroy_ah",

@@ -67,11 +67,12 @@ func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
+	look := d.driver.Look(spec.Name, index)
 	d.faults = inject.New(d.engine)
-	d.mad = umad.New(mad.New(d.mux, sma.New(d.engine.Device(), d.driver.Look(spec.Name, index).NodeDesc)))
+	d.mad = umad.New(mad.New(d.mux, sma.New(d.engine.Device(), look.NodeDesc)))
 	d.mux.Start(d.engine.Device())
 	d.verbs, err = uverbs.NewDevice(uverbs.Config{
-		Driver: d.driver,
+		Driver: d.driver, FWVer: look.FWVer,
 		Device: d.engine.Device(), Index: index,
 		NetIndex: func() int { return d.engine.Port().Info().Index },
 		Log:      log,
@@ -97,6 +98,9 @@ func engineConfig(s proto.Spec) engine.Config {
 	cfg := engine.Config{Name: s.Name, Interface: s.Interface, Address: s.Address, SpeedMbps: int(s.Speed), CostlyMemory: true}
 	if p, ok := s.ConnectX(); ok {
 		cfg.SpeedMbps, cfg.Limits = cmp.Or(cfg.SpeedMbps, p.Mbps), p.Limits()
+	}
+	if s.Rail {
+		cfg.GIDTableLen = railGIDs
 	}
 	return cfg
 }

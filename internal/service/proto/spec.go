@@ -21,6 +21,7 @@ type Spec struct {
 	// of a ConnectX; empty: the default profile, or any
 	Like Like `json:"like,omitempty"`
 	Free bool `json:"free,omitempty"`
+	Rail bool `json:"rail,omitempty"` // one of --rails
 }
 
 // free is where a device with Free is, as ParseSpec reads it.
@@ -44,6 +45,9 @@ func (s Spec) String() string {
 	if s.Like != "" {
 		where += likeOption + string(s.Like)
 	}
+	if s.Rail {
+		where += railOption
+	}
 	return s.Name + "=" + where
 }
 
@@ -51,13 +55,14 @@ func (s Spec) String() string {
 const (
 	speedOption = ",speed="
 	likeOption  = ",like="
+	railOption  = ",rail"
 )
 
 // maxName is IB_DEVICE_NAME_MAX without the zero byte.
 const maxName = 63
 
-// ParseSpec reads NAME=INTERFACE, NAME=ADDRESS or NAME=free. Behind it may be ",speed=GBPS" and
-// ",like=PROFILE".
+// ParseSpec reads NAME=INTERFACE, NAME=ADDRESS or NAME=free. Behind it may be ",speed=GBPS",
+// ",like=PROFILE" and ",rail".
 func ParseSpec(text string) (Spec, error) {
 	name, where, ok := strings.Cut(text, "=")
 	if !ok || where == "" {
@@ -90,7 +95,7 @@ func ParseSpec(text string) (Spec, error) {
 // splitOptions divides what follows the name. The name of an interface may have a comma.
 func splitOptions(text string) (where string, options []string) {
 	at := len(text)
-	for _, o := range []string{speedOption, likeOption} {
+	for _, o := range []string{speedOption, likeOption, railOption} {
 		if i := strings.Index(text, o); i >= 0 {
 			at = min(at, i)
 		}
@@ -110,10 +115,12 @@ func (s *Spec) setOptions(options []string) (err error) {
 			s.Speed, err = ParseSpeed(value)
 		case name == "like" && s.Like == "":
 			s.Like, err = ParseLike(value)
+		case o == "rail":
+			s.Rail = true
 		case name == "speed", name == "like":
 			err = fmt.Errorf("it has %s= twice", name)
 		default:
-			err = fmt.Errorf("%q is neither speed=GBPS nor like=PROFILE", o)
+			err = fmt.Errorf("%q is neither speed=GBPS nor like=PROFILE nor rail", o)
 		}
 		if err != nil {
 			return err

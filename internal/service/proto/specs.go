@@ -17,7 +17,7 @@ import (
 // lacks what the argument names.
 //
 // devices is a number of devices on 127.0.0.1, 127.0.0.2 and so on, or an interface: a
-// device on each of its addresses.
+// device on each of its addresses. Or it is what Rails returns.
 func ParseSpecs(devices string, texts []string, like Like) ([]Spec, error) {
 	specs, err := severalSpecs(devices, like)
 	if err != nil {
@@ -42,6 +42,35 @@ func ParseSpecs(devices string, texts []string, like Like) ([]Spec, error) {
 	return withLike(specs, like)
 }
 
+// railsSuffix tells rails from other devices.
+const railsSuffix = "rails"
+
+// Rails is the value of --devices for so many rails.
+func Rails(n int) string { return strconv.Itoa(n) + railsSuffix }
+
+// railSpecs returns n rails: each on an interface of its own, if the host has as many with an
+// address, and else on a loopback address.
+func railSpecs(n int, like Like) []Spec {
+	specs := make([]Spec, n)
+	for i := range specs {
+		specs[i] = Spec{Name: like.Name(i), Address: loopbackAddr(i), Rail: true}
+	}
+	ports, err := rocev2.Interfaces()
+	if err != nil {
+		return specs
+	}
+	ports = slices.DeleteFunc(ports, func(p rocev2.PortInfo) bool {
+		addrs := slices.DeleteFunc(portAddrs(&p), func(a netip.Addr) bool { return a.IsLoopback() || a.IsLinkLocalUnicast() })
+		return len(addrs) == 0
+	})
+	for i := range specs {
+		if len(ports) >= n {
+			specs[i] = Spec{Name: like.Name(i), Interface: ports[i].Name, Rail: true}
+		}
+	}
+	return specs
+}
+
 // DefaultSpecs returns rxe0 or, like an adapter, mlx5_0 on the interface of the default route, or
 // on lo if there is no such route.
 func DefaultSpecs(like Like) ([]Spec, error) {
@@ -55,13 +84,16 @@ func FreePlaces(devices string, texts []string, like Like) (string, []string) {
 	if devices == "" && len(texts) == 0 {
 		return "", []string{like.freeSpec(0).String()}
 	}
-	addrs, err := loopbacks(devices)
+	count, rails := strings.CutSuffix(devices, railsSuffix)
+	addrs, err := loopbacks(count)
 	if devices == "" || err != nil || addrs == nil {
 		return devices, texts // ParseSpecs says what is wrong
 	}
 	var list []string
 	for i := range addrs {
-		list = append(list, like.freeSpec(i).String())
+		s := like.freeSpec(i)
+		s.Rail = rails
+		list = append(list, s.String())
 	}
 	return "", append(list, texts...)
 }
@@ -71,11 +103,14 @@ func severalSpecs(text string, like Like) ([]Spec, error) {
 	if text == "" {
 		return nil, nil
 	}
-	addrs, err := loopbacks(text)
-	if err != nil {
+	count, rails := strings.CutSuffix(text, railsSuffix)
+	addrs, err := loopbacks(count)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if addrs == nil {
+	case rails && addrs != nil:
+		return railSpecs(len(addrs), like), nil
+	case addrs == nil:
 		if addrs, err = addressesOf(text); err != nil {
 			return nil, err
 		}

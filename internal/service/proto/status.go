@@ -39,6 +39,7 @@ type CMStatus struct {
 type DeviceStatus struct {
 	Name     string            `json:"name"`
 	GUID     string            `json:"node_guid"`
+	Like     Like              `json:"like,omitempty"` // the adapter that it looks like
 	Ports    []PortStatus      `json:"ports"`
 	Objects  map[string]int    `json:"objects"` // of all programs
 	Counters map[string]uint64 `json:"counters"`
