@@ -139,8 +139,8 @@ func appendCQE(spans []rxe.Span, buf uint64, shift uint8, slot uint32, b *[cqeSi
 	return append(spans, rxe.Span{VA: va, Buf: b[:cqeOwner]}, rxe.Span{VA: va + cqeOwner, Buf: b[cqeOwner:]})
 }
 
-// Waiting implements rxe.CQRing: how many completions the program had not polled when its record was
-// read last. It does not block, so it may be too many.
+// Waiting implements rxe.CQRing: how many completions the program had not polled when its record
+// was read last. It does not block, so it may be too many.
 func (r *cqRing) Waiting() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,8 +172,9 @@ func (r *cqRing) disarm() error {
 // lookAtArm gives the program an event if it has asked for one, and there is a completion that it
 // may not have seen when it asked.
 //
-// The thread that writes completions looks after it has, so it finds each request that came before.
-// Of one that comes later the program's store to a register tells, and the poller looks.
+// The thread that writes completions looks when it has written them, so it finds each request that
+// came before. Of one that comes later the program's store to a register tells, and the poller
+// looks.
 func (r *cqRing) lookAtArm() {
 	var b [recordSize]byte
 	if r.space.ReadV([]rxe.Span{{VA: r.record, Buf: b[:]}}) != nil {

@@ -48,7 +48,7 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// TestConsumerLies: a consumer's index ahead of the producer's is a full queue.
+// TestConsumerLies: a consumer's index that has passed the producer is a full queue.
 func TestConsumerLies(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
 	q := p.newCQ(8, 64, false)
@@ -93,8 +93,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestArm: an event comes for a completion that the program may not have seen when it asked, once for
-// each sequence number.
+// TestArm: an event comes for a completion that the program may not have seen when it asked, once
+// for each sequence number.
 func TestArm(t *testing.T) {
 	type step struct {
 		do   string // push, push solicited, poll, arm, arm solicited, event
@@ -141,8 +141,8 @@ func TestArm(t *testing.T) {
 	}
 }
 
-// TestResize: what waits is copied as libmlx5 does it, up to the mark, and what comes later is behind
-// it. A queue that is too short is refused.
+// TestResize: what waits is copied as libmlx5 does it, up to the mark, and what comes later is
+// behind it. A queue that is too short is refused.
 func TestResize(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
 	for _, size := range []int{64, 128} {

@@ -7,9 +7,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// FuzzQueues: whatever a program writes into its send queue, its receive queue and their records, the
-// engine gets no more than the queues hold, each request completes once, and another queue pair of
-// the device goes on.
+// FuzzQueues: whatever a program writes into its queues and their records, the engine gets no more
+// than the queues hold. Another queue pair of the device goes on.
 func FuzzQueues(f *testing.F) {
 	record := []byte{0, 0, 0, 2, 0, 0, 0, 4}
 	for _, op := range []byte{opNop, opSendInv, opWrite, opWriteImm, opSend, opSendImm, opRead, opCompSwap, opFetchAdd, opUMR, 0x2f} {
