@@ -130,11 +130,9 @@ func (t *Tree) attributes(dir string) []Attribute {
 		return list
 	}
 	for _, e := range n.Entries() {
-		if e.Kind != File {
-			continue
-		}
-		if a := t.attribute(dir, e.Name); !strings.Contains(a.Value, "\x00") { // config of PCI is no text
-			list = append(list, a)
+		// Of PCI: one is no text, and the other has no resources.
+		if e.Kind == File && e.Name != "config" && e.Name != "resource" {
+			list = append(list, t.attribute(dir, e.Name))
 		}
 	}
 	return list

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ var mlx5Exchanges = []string{
 // TestMLX5: stock programs with libmlx5, this system's and a newer one, over two daemons. The
 // first daemon has an adapter for its programs. The second one has rxe0, for every other exchange.
 func TestMLX5(t *testing.T) {
-	need(t, "ibv_rc_pingpong", "ib_write_bw")
+	need(t, "ibv_rc_pingpong", "ib_write_bw", "rdma", "prometheus-node-exporter")
 	if native != "" || !selection.takes(standard) {
 		return
 	}
@@ -52,6 +53,29 @@ func TestMLX5(t *testing.T) {
 			}
 			o.exchange(t, argv...).good(t)
 		})
+	}
+	t.Run("counters", func(t *testing.T) { mlx5Counted(t, da) })
+}
+
+// mlx5Counted requires that the counters have what the exchanges did, by mlx5's names and in both
+// places, and that node_exporter takes the device for an adapter.
+func mlx5Counted(t *testing.T, d *daemon) {
+	statistic := " " + d.run(t, "rdma", "statistic").ok()
+	for name, least := range map[string]int{"rx_write_requests": 200, "rx_read_requests": 20, "rx_atomic_requests": 100} {
+		text := strings.TrimSpace(d.run(t, "cat", "/sys/class/infiniband/mlx5_0/ports/1/hw_counters/"+name).ok())
+		if n, err := strconv.Atoi(text); err != nil || n < least || !strings.Contains(statistic, " "+name+" "+text+" ") {
+			t.Errorf("%s is %q, less than %d, or not in%s", name, text, least, statistic)
+		}
+	}
+	d.host.ip(t, "link set lo up")
+	port := d.host.nextPort()
+	exporter := d.run(t, "prometheus-node-exporter", "--collector.disable-defaults", "--collector.infiniband",
+		"--web.listen-address=127.0.0.1:"+strconv.Itoa(port))
+	exporter.listening(port)
+	defer exporter.killTree()
+	want := `node_infiniband_info{board_id="MT_0000000223",device="mlx5_0",firmware_version="20.39.2048",hca_type="MT4123"} 1`
+	if page := start(t, d.host, nil, "bash", "-c", fetch, strconv.Itoa(port)).ok(); !strings.Contains(page, want) {
+		t.Errorf("no %s in\n%s", want, page)
 	}
 }
 
