@@ -15,13 +15,13 @@ import (
 
 // userContext is one open of the device.
 type userContext struct {
-	dev    *rxe.Subdevice
-	budget *quota.Budget
-	pages  *pages
-	poller poller
-	bells  bells
-	pds    atomic.Uint32
-	closed atomic.Bool
+	dev       *rxe.Subdevice
+	budget    *quota.Budget
+	pages     *pages
+	poller    poller
+	doorbells doorbells
+	pds       atomic.Uint32
+	closed    atomic.Bool
 
 	mu    sync.RWMutex        // a leaf lock
 	users map[wire.QPN]uint32 // the user index of each queue pair
@@ -30,7 +30,8 @@ type userContext struct {
 // FD implements provider.Context.
 func (c *userContext) FD() int { return c.pages.file }
 
-// DoorbellOffset implements provider.Context: a write like librxe's doorbell lands behind all pages.
+// DoorbellOffset implements provider.Context: a write like librxe's doorbell lands behind all
+// pages.
 func (c *userContext) DoorbellOffset() int64 { return provider.OffsetsEnd }
 
 // Mappings implements provider.Context: nothing is mapped for a queue.
@@ -42,8 +43,8 @@ func (c *userContext) Sweep() {}
 // End implements provider.Context.
 func (c *userContext) End() {}
 
-// Close implements provider.Context. The queues are the program's memory, so it reads them as long as
-// it likes.
+// Close implements provider.Context. The queues are the program's memory, so it reads them as long
+// as it likes.
 func (c *userContext) Close(bool) {
 	if c.closed.Swap(true) {
 		return

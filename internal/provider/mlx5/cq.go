@@ -78,7 +78,7 @@ func (q *completionQueue) Waiting() int { return q.ring.Waiting() }
 func (q *completionQueue) Created(u provider.UData, cq *rxe.CQ) error {
 	q.cq = cq
 	if q.ring.notify != nil {
-		q.c.bells.addCQ(q)
+		q.c.doorbells.addCQ(q)
 		q.c.poller.start()
 	}
 	return respond(u, CreateCQResp{CQN: q.handle + 1})
@@ -105,6 +105,6 @@ func (q *completionQueue) Arming() {}
 
 // Free implements provider.CQ.
 func (q *completionQueue) Free() {
-	q.c.bells.removeCQ(q)
+	q.c.doorbells.removeCQ(q)
 	q.ring.close()
 }

@@ -32,6 +32,7 @@ type cqRing struct {
 	solicited uint32 // the index behind the last solicited completion
 	asked     bool   // a solicited completion was ever written
 	fired     uint32 // the sequence number of the last event, as it stands in the record
+	told      uint32 // the index behind the last completion at that event
 	dead      bool
 }
 
@@ -138,8 +139,8 @@ func appendCQE(spans []rxe.Span, buf uint64, shift uint8, slot uint32, b *[cqeSi
 	return append(spans, rxe.Span{VA: va, Buf: b[:cqeOwner]}, rxe.Span{VA: va + cqeOwner, Buf: b[cqeOwner:]})
 }
 
-// Waiting implements rxe.CQRing: how many completions the program had not polled when its record was
-// read last. It does not block, so it may be too many.
+// Waiting implements rxe.CQRing: how many completions the program had not polled when its record
+// was read last. It does not block, so it may be too many.
 func (r *cqRing) Waiting() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,8 +172,9 @@ func (r *cqRing) disarm() error {
 // lookAtArm gives the program an event if it has asked for one, and there is a completion that it
 // may not have seen when it asked.
 //
-// The thread that writes completions looks after it has, so it finds each request that came before.
-// Of one that comes later the program's store to a register tells, and the poller looks.
+// The thread that writes completions looks when it has written them, so it finds each request that
+// came before. Of one that comes later the program's store to a register tells, and the poller
+// looks.
 func (r *cqRing) lookAtArm() {
 	var b [recordSize]byte
 	if r.space.ReadV([]rxe.Span{{VA: r.record, Buf: b[:]}}) != nil {
@@ -183,7 +185,8 @@ func (r *cqRing) lookAtArm() {
 	}
 }
 
-// fires decides that. A request has a sequence number, which libmlx5 changes after each event.
+// fires decides that. A request has a sequence number, which libmlx5 changes after each event. A
+// completion has one event: programs ask for the next one before they poll (docs/design/0045).
 func (r *cqRing) fires(consumer, arm uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,7 +205,10 @@ func (r *cqRing) fires(consumer, arm uint32) bool {
 	if n := (behind - arm) & consumerMask; n == 0 || n > consumerMask/2 {
 		return false
 	}
-	r.fired = seq
+	if int32(behind-r.told) <= 0 {
+		return false
+	}
+	r.fired, r.told = seq, r.prod
 	return true
 }
 

@@ -48,7 +48,7 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// TestConsumerLies: a consumer's index ahead of the producer's is a full queue.
+// TestConsumerLies: a consumer's index that has passed the producer is a full queue.
 func TestConsumerLies(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
 	q := p.newCQ(8, 64, false)
@@ -93,8 +93,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestArm: an event comes for a completion that the program may not have seen when it asked, once for
-// each sequence number.
+// TestArm: an event comes for a completion that the program may not have seen when it asked, once
+// for each sequence number.
 func TestArm(t *testing.T) {
 	type step struct {
 		do   string // push, push solicited, poll, arm, arm solicited, event
@@ -105,7 +105,8 @@ func TestArm(t *testing.T) {
 		"armed before":        {{"arm", 0}, {"push", 1}, {"push", 1}},
 		"armed after":         {{"push", 0}, {"arm", 1}},
 		"polled before":       {{"push", 0}, {"poll", 0}, {"arm", 0}, {"push", 1}},
-		"armed twice":         {{"arm", 0}, {"arm", 0}, {"push", 1}, {"arm", 1}, {"event", 1}, {"arm", 2}},
+		"armed twice":         {{"arm", 0}, {"arm", 0}, {"push", 1}, {"arm", 1}, {"event", 1}, {"arm", 1}, {"push", 2}},
+		"asked before polled": {{"arm", 0}, {"push", 1}, {"event", 1}, {"arm", 1}, {"poll", 1}, {"push", 2}},
 		"next event":          {{"arm", 0}, {"push", 1}, {"event", 1}, {"poll", 1}, {"arm", 1}, {"push", 2}},
 		"solicited":           {{"arm solicited", 0}, {"push", 0}, {"push solicited", 1}},
 		"solicited before":    {{"push solicited", 0}, {"push", 0}, {"arm solicited", 1}},
@@ -140,8 +141,8 @@ func TestArm(t *testing.T) {
 	}
 }
 
-// TestResize: what waits is copied as libmlx5 does it, up to the mark, and what comes later is behind
-// it. A queue that is too short is refused.
+// TestResize: what waits is copied as libmlx5 does it, up to the mark, and what comes later is
+// behind it. A queue that is too short is refused.
 func TestResize(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
 	for _, size := range []int{64, 128} {

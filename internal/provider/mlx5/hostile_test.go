@@ -22,7 +22,7 @@ func TestHostileSends(t *testing.T) {
 		return func(q *pair) {
 			at := q.put(opSend, signaled, 0, q.piece(0, 8))
 			q.bytes(q.sq+uint64(at)*blockSize+uint64(off), 1)[0] = b
-			q.bell()
+			q.doorbell()
 		}
 	}
 	for name, do := range map[string]func(q *pair){
@@ -32,11 +32,11 @@ func TestHostileSends(t *testing.T) {
 		"length behind":      corrupt(7, 63), // of a request that was not posted
 		"operation":          corrupt(3, 0x2f),
 		"inline data":        corrupt(16, 0xff),
-		"record far ahead":   func(q *pair) { q.posted += sqBlocks + 1; q.bell() },
-		"record backwards":   func(q *pair) { q.posted--; q.bell() },
-		"record of nonsense": func(q *pair) { q.posted = 0x8000; q.bell() },
-		"no memory":          func(q *pair) { q.mem.(*queuePair).send.buf = 1; q.bell() },
-		"no record":          func(q *pair) { q.mem.(*queuePair).send.record = 1; q.bell() },
+		"record far ahead":   func(q *pair) { q.posted += sqBlocks + 1; q.doorbell() },
+		"record backwards":   func(q *pair) { q.posted--; q.doorbell() },
+		"record of nonsense": func(q *pair) { q.posted = 0x8000; q.doorbell() },
+		"no memory":          func(q *pair) { q.mem.(*queuePair).send.buf = 1; q.doorbell() },
+		"no record":          func(q *pair) { q.mem.(*queuePair).send.record = 1; q.doorbell() },
 		"atomic of a list":   func(q *pair) { q.post(opFetchAdd, 0, 0, q.remote(0), seg(uint64(1), uint64(0)), q.piece(0, 16)) },
 		"atomic inline": func(q *pair) {
 			q.post(opFetchAdd, 0, 0, q.remote(0), seg(uint64(1), uint64(0)), inlined(make([]byte, 8)))
@@ -89,7 +89,8 @@ func TestHostileReceives(t *testing.T) {
 	}
 }
 
-// TestUnmappedCompletions: a completion queue without memory is in error, and so are its queue pairs.
+// TestUnmappedCompletions: a completion queue without memory is in error, and so are its queue
+// pairs.
 func TestUnmappedCompletions(t *testing.T) {
 	a, _ := two(t, rxe.QPRC)
 	a.send.mem.Ring().(*cqRing).buf = 1
@@ -99,8 +100,8 @@ func TestUnmappedCompletions(t *testing.T) {
 	}
 }
 
-// TestDoorbells: the poller finds each store, in either half of a register and at either mapping, of
-// several queue pairs at one register too. Nonsense in a register costs a look.
+// TestDoorbells: the poller finds each store, in either half of a register and at either mapping,
+// of several queue pairs at one register too. Nonsense in a register costs a look.
 func TestDoorbells(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
 	var all []*pair

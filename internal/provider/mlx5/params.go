@@ -46,8 +46,9 @@ const (
 	// firstBlocks are read together with the doorbell record: most programs post no more at once.
 	// Twice: each doorbell copies 256 bytes more. Half: a request with a list needs a second read.
 	firstBlocks = 4
-	// batchBlocks is how much of a send queue is read at most before the engine gets it. It has room
-	// for the longest request. Twice: a batch has 4 KiB more. Half: a stream has twice the calls.
+	// batchBlocks is how much of a send queue is read at most before the engine gets it. It has
+	// room for the longest request. Twice: a batch has 4 KiB more. Half: a stream has twice the
+	// calls.
 	batchBlocks = 64
 	// recvAhead is how many receive requests one access reads. Twice: a message costs the copy of
 	// requests that it may not need. Half: twice the accesses.

@@ -84,7 +84,8 @@ func (p *poller) stop() {
 // wake ends a long pause: the program may ring soon.
 func (p *poller) wake() {
 	if p.napping.Load() != 0 && p.napping.CompareAndSwap(1, 0) {
-		_, _, _ = unix.Syscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&p.napping)), futexWake, 1) // nobody may sleep
+		// nobody may sleep
+		_, _, _ = unix.Syscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&p.napping)), futexWake, 1)
 	}
 }
 
@@ -126,10 +127,10 @@ func (p *poller) pause(d time.Duration) {
 	p.napping.Store(0)
 }
 
-// look takes the doorbells that have rung. It reports whether there were any, and whether the thread
-// is still in its place.
+// look takes the doorbells that have rung. It reports whether there were any, and whether the
+// thread is still in its place.
 func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
-	r := p.c.bells.current.Load()
+	r := p.c.doorbells.current.Load()
 	if r == nil {
 		return false, true
 	}

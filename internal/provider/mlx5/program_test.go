@@ -322,15 +322,15 @@ func (q *pair) put(op, flags uint8, imm uint32, segs ...[]byte) (index uint16) {
 	return index
 }
 
-// bell writes the doorbell record, and has the queue served at once, in this thread.
-func (q *pair) bell() {
+// doorbell writes the doorbell record, and has the queue served at once, in this thread.
+func (q *pair) doorbell() {
 	q.put32(q.rec+4, uint32(q.posted))
 	must.OK(q.t, q.mem.Doorbell())
 }
 
 func (q *pair) post(op, flags uint8, imm uint32, segs ...[]byte) (index uint16) {
 	index = q.put(op, flags, imm, segs...)
-	q.bell()
+	q.doorbell()
 	return index
 }
 

@@ -86,7 +86,7 @@ func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 	q.send.qp = qp
 	q.send.dec.qpn = uint32(qp.Num())
 	q.c.setUser(qp.Num(), q.user)
-	q.register = q.c.bells.addQP(q)
+	q.register = q.c.doorbells.addQP(q)
 	q.c.poller.start()
 	return respond(u, CreateQPResp{BFRegIndex: uint32(q.register/registersPerPage*indexesPerPage + q.register%registersPerPage)})
 }
@@ -114,7 +114,8 @@ func (q *queuePair) Receives() (waiting, entries int) {
 	return int(q.recv.waiting.Load()), q.recv.entries()
 }
 
-// Modify implements provider.QP (mlx5_ib_modify_qp). What the program has posted before comes first.
+// Modify implements provider.QP (mlx5_ib_modify_qp). What the program has posted before comes
+// first.
 func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
 	if mask&rxe.QPAttrState == 0 {
 		return q.send.qp.Modify(attr, mask)
@@ -141,7 +142,7 @@ func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMa
 func (q *queuePair) Free() {
 	if q.send.qp != nil {
 		q.c.forgetUser(q.send.qp.Num())
-		q.c.bells.removeQP(q)
+		q.c.doorbells.removeQP(q)
 	}
 	q.send.close()
 	if q.recv != nil {

@@ -26,6 +26,7 @@ type recvQueue struct {
 	seen   uint32 // of resets
 	next   uint16 // the index of the first request that the engine does not have
 	ahead  int    // requests from next on that were read
+	broken bool   // the record or the queue cannot be right; the bad request was returned
 	first  int    // where the first of them is in copies
 	copies []byte
 	head   [4]byte
@@ -36,14 +37,14 @@ type recvQueue struct {
 // request.
 func (r *recvQueue) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 	if n := r.resets.Load(); n != r.seen {
-		r.seen, r.next, r.ahead = n, 0, 0
+		r.seen, r.next, r.ahead, r.broken = n, 0, 0, false
 	}
-	if r.dead.Load() {
+	if r.dead.Load() || r.broken {
 		return false, false
 	}
 	if r.ahead == 0 {
 		posted, err := r.read()
-		if err != nil || posted > int(r.mask)+1 {
+		if r.broken = err != nil || posted > int(r.mask)+1; r.broken {
 			return true, true
 		}
 		r.waiting.Store(int32(posted))

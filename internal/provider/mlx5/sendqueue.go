@@ -222,8 +222,8 @@ func (q *sendQueue) post(b *batch) (int, error) {
 	}
 }
 
-// fail puts the queue pair into the error state: its queue or its record cannot be read, or say what
-// cannot be.
+// fail puts the queue pair into the error state: its queue or its record cannot be read, or say
+// what cannot be.
 func (q *sendQueue) fail() {
 	if q.running.Load() {
 		_ = q.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState) // it may be in RESET by now

@@ -101,8 +101,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestSharedLimit: the limit event comes when fewer are left, and not before: the record may be newer
-// than what was read ahead.
+// TestSharedLimit: the limit event comes when fewer are left, and not before: the record may be
+// newer than what was read ahead.
 func TestSharedLimit(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
 	s := p.newSRQ()

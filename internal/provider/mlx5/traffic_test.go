@@ -10,7 +10,7 @@ import (
 )
 
 // TestOperations: each operation does what it says, and its completions name the request as libmlx5
-// looks for it: by the user index of the queue pair, and the request's index in the queue.
+// looks for it. That is by the user index of the queue pair, and the index in the queue.
 func TestOperations(t *testing.T) {
 	const from, to = 0, 4096 // of the data
 	fill := func(q *pair) []byte {
@@ -114,7 +114,7 @@ func TestUnsignaled(t *testing.T) {
 	}
 	a.put(opSend, 0, 0, a.piece(0, 8))
 	at := a.put(opSend, signaled|flagsSolicited, 0, a.piece(0, 8))
-	a.bell()
+	a.doorbell()
 	if c := a.send.one(); c.counter != at || c.op != cqeReq {
 		t.Errorf("%+v", c)
 	}
@@ -136,7 +136,7 @@ func address(qpn, qkey uint32) []byte {
 	return b
 }
 
-// TestDatagrams: an address in the request finds the peer, and the receiver learns who sent.
+// TestDatagrams: an address in the request finds the peer, and the receiver learns the sender.
 func TestDatagrams(t *testing.T) {
 	a, b := two(t, rxe.QPUD)
 	for range 4 * sqBlocks {
@@ -187,8 +187,8 @@ func (q *pair) window(newKey uint32, addr, length uint64, typ2 bool) [][]byte {
 	return [][]byte{ctrl, mkey, klm}
 }
 
-// TestWindow: a bind gives the peer access, and a local invalidation takes it away. Both are changes
-// of a key to libmlx5.
+// TestWindow: a bind gives the peer access, and a local invalidation takes it away. Both are
+// changes of a key to libmlx5.
 func TestWindow(t *testing.T) {
 	a, b := two(t, rxe.QPRC)
 	for range 3 * sqBlocks {
@@ -230,8 +230,8 @@ func TestSendInvalidates(t *testing.T) {
 	}
 }
 
-// TestReset: after RESET both queues begin at 0 again, whatever the record says until libmlx5 clears
-// it.
+// TestReset: after RESET both queues begin at 0 again, whatever the record says until libmlx5
+// clears it.
 func TestReset(t *testing.T) {
 	a, b := two(t, rxe.QPRC)
 	for round := range 3 {

@@ -92,7 +92,7 @@ type request struct {
 	window uint32 // of a bind: the window's present key
 	region uint32 // of a bind: the region's key
 	av     rxe.AHAttr
-	// stored are pieces of the list that lie in the queue itself, for a request that has others.
+	// stored are pieces of the list that lie in the queue itself. The request has others, too.
 	stored []storedPiece
 }
 

@@ -23,8 +23,8 @@ var mlx5Exchanges = []string{
 	"ib_atomic_bw -x 1 -F -n 100",
 }
 
-// TestMLX5: stock programs with libmlx5, this system's and a newer one, over two daemons: the first
-// daemon has an adapter for its programs, and the second one rxe0, for every other exchange.
+// TestMLX5: stock programs with libmlx5, this system's and a newer one, over two daemons. The
+// first daemon has an adapter for its programs. The second one has rxe0, for every other exchange.
 func TestMLX5(t *testing.T) {
 	need(t, "ibv_rc_pingpong", "ib_write_bw", "rdma", "prometheus-node-exporter")
 	if native != "" || !selection.takes(standard) {

@@ -8,10 +8,10 @@ import (
 	"github.com/gorxe/gorxe/internal/provider"
 )
 
-// bells says who rings at which register. A store to a register says that something is posted, and
-// not where: the next store may overwrite it before anybody looks. So the doorbell records of all
-// queue pairs of a register tell.
-type bells struct {
+// doorbells says who rings at which register. A store to a register says that something is posted,
+// and not where: the next store may overwrite it before anybody looks. So the doorbell records of
+// all queue pairs of a register tell.
+type doorbells struct {
 	mu        sync.Mutex // a leaf lock, of those that change the lists
 	registers [registers][]*queuePair
 	cqs       []*completionQueue // those with a channel
@@ -27,9 +27,9 @@ type ringing struct {
 	cqs   []*completionQueue
 }
 
-// addQP gives a queue pair a register: one with the fewest. The first one has no lock in libmlx5 and
-// takes no copies of requests (mlx5.c: need_uuar_lock), so it is left out.
-func (b *bells) addQP(q *queuePair) (register int) {
+// addQP gives a queue pair a register: one with the fewest. The first one has no lock in libmlx5
+// and takes no copies of requests (mlx5.c: need_uuar_lock), so it is left out.
+func (b *doorbells) addQP(q *queuePair) (register int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	register = 1
@@ -43,21 +43,21 @@ func (b *bells) addQP(q *queuePair) (register int) {
 	return register
 }
 
-func (b *bells) removeQP(q *queuePair) {
+func (b *doorbells) removeQP(q *queuePair) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.registers[q.register] = without(b.registers[q.register], q)
 	b.publish()
 }
 
-func (b *bells) addCQ(q *completionQueue) {
+func (b *doorbells) addCQ(q *completionQueue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cqs = append(slices.Clone(b.cqs), q)
 	b.publish()
 }
 
-func (b *bells) removeCQ(q *completionQueue) {
+func (b *doorbells) removeCQ(q *completionQueue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cqs = without(b.cqs, q)
@@ -69,7 +69,7 @@ func without[T comparable](list []T, one T) []T {
 }
 
 // publish tells the poller. mu is held.
-func (b *bells) publish() {
+func (b *doorbells) publish() {
 	r := &ringing{cqs: b.cqs}
 	if len(b.cqs) > 0 {
 		r.words, r.qps = append(r.words, armAt), append(r.qps, nil)
