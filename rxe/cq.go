@@ -179,7 +179,7 @@ func (c *CQ) ReplaceRing(entries int, move func() (CQRing, error)) error {
 //
 // A completion that arrived after the last call of OnCompletion, and that has not been
 // polled, counts as the next one: OnCompletion is called at once. Adapters do the same,
-// and programs rely on it (docs/design/0045).
+// and programs rely on it (docs/design/0017).
 func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	c.flushLate()
 	want := armAny
@@ -246,13 +246,19 @@ func (c *CQ) Destroy() error {
 	return nil
 }
 
+// pushRecv adds the completion of a receive work request. It reports false when the queue is full.
+func (q *QP) pushRecv(wc *WC, solicited bool) bool {
+	if q.observer != nil {
+		q.observer.Completed(q, *wc, true)
+	}
+	return q.recvCQ.push(wc, solicited)
+}
+
 // push adds a completion and notifies the owner. It reports false when the queue is
 // full. The queue is then in error for good, and the caller's QP must be too (IBA
 // 11.6.3, CQ error).
 func (c *CQ) push(wc *WC, solicited bool) bool {
-	if ob := c.dev.cfg.Observer; ob != nil {
-		ob.Completed(c, *wc)
-	}
+	c.dev.opcodes.countFailed(wc)
 	c.mu.Lock()
 	if c.dead || c.failed {
 		c.mu.Unlock()

@@ -43,12 +43,13 @@ type Config struct {
 	GSI GSI
 	// ECN is how the device answers congestion; nil: DefaultECN.
 	ECN *ECN
+	// GIDTableLen is how many entries the table of GIDs has; 0 means 1024. Some programs ask for
+	// each of them.
+	GIDTableLen int
 	// Mark is what the numbers of queue pairs have in common; zero: nothing.
 	Mark wire.QPNMark
 	// Filter, if set, learns which packets are of use.
 	Filter Filter
-	// Observer, if set, sees what queue pairs do with memory.
-	Observer Observer
 	// Tap sees the packets that pass between QPs of this device, which reach no
 	// Link. Without it such packets need not be formed at all.
 	Tap func(b *wire.Burst)
@@ -144,7 +145,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	d.mark = cfg.Mark
 	d.random.gen = rand.NewChaCha8(seed)
-	d.port.init()
+	d.port.init(cfg.GIDTableLen)
 	d.pools.init()
 	d.gids.Store(newGIDTable(nil))
 	return d, nil

@@ -23,7 +23,7 @@ const (
 // What is read from a program's memory with one call (docs/design/0065).
 const (
 	// aheadMessage is the longest short message, in bytes. Short ones to another device leave with
-	// fewer others, because their receiver would have less to do meanwhile. Measured (0053): WRITEs
+	// fewer others, because their receiver would have less to do meanwhile. Measured (0065): WRITEs
 	// of 4 KiB in an outbox of wideBytes lose a fifth. Twice: the same for 32 KiB. Half: messages
 	// of 16 KiB fill wide outboxes.
 	aheadMessage = 16 << 10
@@ -65,7 +65,7 @@ const (
 	// outboxBytes is the memory of an outbox: a group of packets of any size.
 	outboxBytes = groupBytes + groupPackets*(maxHeader+wire.ICRCLen) + groupBursts*lineBytes
 	// wideBytes is the memory of a wide outbox, for long messages to another device: four of 64
-	// KiB, which leave with one system call. Measured (0053): with half of it, half of the gain.
+	// KiB, which leave with one system call. Measured (0065): with half of it, half of the gain.
 	// With twice of it, no more gain.
 	wideBytes = 4 * outboxBytes
 	// lineBytes is the size of a processor's cache line. Payload begins at a multiple of it
@@ -152,8 +152,8 @@ const (
 	// (1 to 10 ms) for the same reason: a shorter timeout expires while the peer's process waits
 	// for a CPU. Twice: a lost packet costs more. Half: duplicates on a busy machine.
 	minAckTimeout = time.Millisecond
-	// maxBackOff is how often the local ACK timeout doubles at most (docs/design/0060). Twice:
-	// longer than IBA 9.7.6.1.3 allows. Measured (0060): with 0, retries run out while the peer
+	// maxBackOff is how often the local ACK timeout doubles at most (docs/design/0036). Twice:
+	// longer than IBA 9.7.6.1.3 allows. Measured (0036): with 0, retries run out while the peer
 	// waits for a CPU.
 	maxBackOff = 2
 )

@@ -41,11 +41,6 @@ func (p *PD) RegDMMR(dm *DM, offset uint64, length int, access Access) (*MR, err
 	return nil, notSupported("RegDMMR")
 }
 
-// RegDMABufMR is not supported (ibv_reg_dmabuf_mr).
-func (p *PD) RegDMABufMR(offset uint64, length int, iova uint64, fd int, access Access) (*MR, error) {
-	return nil, notSupported("RegDMABufMR")
-}
-
 // AllocNullMR is not supported (ibv_alloc_null_mr).
 func (p *PD) AllocNullMR() (*MR, error) { return nil, notSupported("AllocNullMR") }
 

@@ -20,13 +20,24 @@ type Driver interface {
 	ID() uint32
 	// ABI returns the version of its private structs: abi_version of uverbsN.
 	ABI() uint32
-	// Parent returns the bus device above the device of that name.
-	Parent(device string) Parent
+	// Look returns how the device of that name looks in sysfs. index is N of uverbsN, which no
+	// other device has.
+	Look(device string, index int) Look
 	// Open makes the driver's part of one open of the device.
 	Open(Open) (Context, error)
 	// Methods returns the methods of the ioctl form that only this driver has, or that it answers
 	// in its own way: they replace the common ones. May be nil.
 	Methods() Methods
+}
+
+// Look is what sysfs shows of a device beside what the engine knows.
+type Look struct {
+	Parent   Parent
+	NodeDesc string
+	// Files of the device's directory. Empty ones are left out, except FWVer.
+	FWVer, HWRev, HCAType, BoardID string
+	// ShowsNetdev: the file parent has the name of the network interface, as rdma_rxe's has.
+	ShowsNetdev bool
 }
 
 // XRC is implemented by a Driver whose provider has XRC. Only then do programs find it. The Context
@@ -142,6 +153,9 @@ type CQRequest struct {
 	Handle  uint32
 	Entries uint32
 	Flags   uint32 // enum ib_uverbs_ex_create_cq_flags
+	// Notify gives the program a completion event; nil: it wants none. A driver whose program asks
+	// for events in memory calls it, after NewCQ. It does not block.
+	Notify func()
 }
 
 // CQ is the memory of a completion queue.

@@ -14,7 +14,7 @@ const (
 	Briefly = 5 * time.Millisecond
 )
 
-// What a thread of the real-time class may take (0049).
+// What a thread of the real-time class may take (docs/design/0047).
 const (
 	// share is the part of a processor that a thread may take in each window, and barring is how
 	// long it is out of the class if it took more. So a thread that works without end is in the
@@ -50,9 +50,9 @@ const (
 
 // When to look.
 const (
-	// maxPause is the longest pause between two looks (0048). Longer ones, which let looks find 24
-	// to 56 requests: WRITEs of 8 bytes lose 5 to 10 %. Half: SENDs lose up to a half, because both
-	// of their programs poll, and looks end their turns.
+	// maxPause is the longest pause between two looks (docs/design/0063). Longer ones, which let
+	// looks find 24 to 56 requests: WRITEs of 8 bytes lose 5 to 10 %. Half: SENDs lose up to a
+	// half, because both of their programs poll, and looks end their turns.
 	maxPause = 50 * time.Microsecond
 	// pauseEach is the pause for each request that the last look found. A program posts a request
 	// in 0.5 to 1.5 µs. Twice: the program waits for the thread. Half: looks find fewer than they
@@ -81,8 +81,9 @@ const (
 // Whether the next request is due soon, and whether a receive is.
 const (
 	// linger is how long a thread goes on looking after it has found a request, if that takes no
-	// processor from a program (0050). Twice: twice the processor time after the last request.
-	// Half: a program that computes for 30 µs between two requests has its thread woken each time.
+	// processor from a program (docs/design/0063). Twice: twice the processor time after the last
+	// request. Half: a program that computes for 30 µs between two requests has its thread woken
+	// each time.
 	linger = 50 * time.Microsecond
 	// A thread lingers if quickGaps requests came within linger of the one before. They count up to
 	// maxQuick, and a later one counts as lateGap against them. quickGaps twice: it begins 4
@@ -92,9 +93,9 @@ const (
 	maxQuick  = 64
 	lateGap   = 2
 	// CreditPause is the pause after a look at messages that have no receive work request at their
-	// peer (0054). The peer's program may need this thread's processor to post some. It posts one
-	// in 0.1 to 0.2 µs. Twice: a message waits longer than its receiver. Half: the receiver posts a
-	// half.
+	// peer (docs/design/0006). The peer's program may need this thread's processor to post some. It
+	// posts one in 0.1 to 0.2 µs. Twice: a message waits longer than its receiver. Half: the
+	// receiver posts a half.
 	CreditPause = 30 * time.Microsecond
 )
 
@@ -152,3 +153,29 @@ const (
 // mostRecorded bounds a recording, in looks: 2 MiB of text. Twice: twice that. Half: half a second
 // of a stream.
 const mostRecorded = 20_000
+
+// Doorbells in memory, where only a look finds them (0074).
+const (
+	// polledSpin is how long a thread looks without a pause, after a doorbell. Twice: a program that
+	// posts 10,000 times a second costs a processor. Half: each of its doorbells waits for a pause.
+	polledSpin = 100 * time.Microsecond
+	// polledClass is how long a thread wants the real-time class after a doorbell. Twice: a program
+	// that rings every 10 ms has a thread in the class all the time. Half: one that computes for
+	// 3 ms between two doorbells waits for a turn.
+	polledClass = 5 * time.Millisecond
+	// polledFirst is the shortest pause. A thread that wakes up takes its turn from a program that
+	// polls. Twice: a doorbell waits for twice as long. Half: a third of a processor is spent on
+	// looks.
+	polledFirst = 20 * time.Microsecond
+	// polledPart is the part of the time without a doorbell that a pause takes. Twice: more looks.
+	// Half: the first doorbell after a while waits for up to a quarter of that while.
+	polledPart = 8
+	// polledLast is the longest pause: 100 looks a second, of some microseconds each, are less than
+	// a thousandth of a processor. Twice: the first doorbell after a second waits for up to 20 ms.
+	// Half: an idle program costs more than that.
+	polledLast = 10 * time.Millisecond
+	// polledAsk is how long the answer holds whether a processor is to spare. It costs 5 µs. Twice:
+	// the thread spins for 2 ms beside a program that has begun to poll. Half: half a percent of a
+	// processor more.
+	polledAsk = time.Millisecond
+)

@@ -20,7 +20,7 @@ const (
 	Single
 )
 
-// pair is the number of processors for which the rules of Tight were measured (0046, 0050, 0055).
+// pair is the number of processors for which the rules of Tight were measured (docs/design/0063).
 const pair = 2
 
 // roomOf returns the room of a machine with so many processors and ready threads.

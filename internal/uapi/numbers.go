@@ -6,7 +6,9 @@ package uapi
 const (
 	RDMAVerbsIoctl = 0xc0181b01 // RDMA_VERBS_IOCTL
 
-	DriverRXE = 14 // RDMA_DRIVER_RXE, of enum rdma_driver_id
+	// enum rdma_driver_id
+	DriverMLX5 = 1  // RDMA_DRIVER_MLX5
+	DriverRXE  = 14 // RDMA_DRIVER_RXE
 
 	AttrFMandatory   = 1 << 0 // UVERBS_ATTR_F_MANDATORY
 	AttrFValidOutput = 1 << 1 // UVERBS_ATTR_F_VALID_OUTPUT

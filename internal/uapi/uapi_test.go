@@ -204,7 +204,7 @@ func TestABIStructs(t *testing.T) {
 // TestABIConstants: the constants of numbers.go are the kernel's.
 func TestABIConstants(t *testing.T) {
 	tests := map[string]uint64{
-		"RDMA_VERBS_IOCTL": RDMAVerbsIoctl, "RDMA_DRIVER_RXE": DriverRXE,
+		"RDMA_VERBS_IOCTL": RDMAVerbsIoctl, "RDMA_DRIVER_RXE": DriverRXE, "RDMA_DRIVER_MLX5": DriverMLX5,
 		"UVERBS_ATTR_F_MANDATORY": AttrFMandatory, "UVERBS_ATTR_F_VALID_OUTPUT": AttrFValidOutput,
 
 		"UVERBS_OBJECT_DEVICE": uint64(ObjDevice), "UVERBS_OBJECT_PD": uint64(ObjPD),

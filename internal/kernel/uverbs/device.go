@@ -17,6 +17,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sys/bufmem"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -45,6 +46,7 @@ type Device struct {
 	numbers     numbers
 	tables      dispatch.Tables // with the driver's methods
 	xrc         bool            // the driver has XRC
+	describe    func(fd int) (bufmem.Info, error)
 
 	// owners maps objects of the engine to the objects that events name. Several programs may have
 	// opened an XRC target. Events come with a QP locked, so this is a leaf lock.
@@ -66,6 +68,7 @@ func NewDevice(cfg Config) (*Device, error) {
 		cfg: cfg, rxe: cfg.Device, log: cfg.Log, fwVer: ver,
 		compVectors: uint32(runtime.NumCPU()),
 		tables:      tablesWith(cfg.Driver.Methods()),
+		describe:    bufmem.Describe,
 		owners:      make(map[any][]*dispatch.Object),
 		files:       make(map[*File]struct{}),
 	}

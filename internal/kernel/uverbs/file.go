@@ -41,6 +41,7 @@ type File struct {
 	chaos   *rxe.Chaos
 	faults  kernel.FaultPoint
 	reports Reports // nil: not wanted
+	watcher Watcher // nil: none
 	unhook  func()  // of the budget
 
 	gate    gate
@@ -132,6 +133,9 @@ func (f *File) enter(c kernel.Caller) (*call, error) {
 func (f *File) leave(k *call, err error) {
 	if err != nil {
 		f.refused(k, err)
+	}
+	if f.watcher != nil {
+		f.watched(k, err)
 	}
 	k.End(err)
 	if err != nil && errors.Is(err, quota.ErrSpent) {

@@ -20,6 +20,8 @@ type qpRes struct {
 	mem    provider.QP
 	caps   rxe.QPCap // of the queues as they are
 	slot   uint32    // in File.live
+	sendCQ *cqRes
+	sigAll bool
 
 	groups groupSet
 }
@@ -65,7 +67,7 @@ type newQP struct {
 // createQP makes a queue pair. The driver makes its queues and checks what it has to
 // say about the request.
 func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
-	r := &qpRes{f: k.f, srq: req.srq, xrcd: req.xrcd}
+	r := &qpRes{f: k.f, srq: req.srq, xrcd: req.xrcd, sendCQ: req.sendCQ, sigAll: req.sigAll}
 	if req.pd != nil {
 		r.domain = req.pd.pd
 	}
@@ -74,6 +76,9 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 		User: k.f.budget, Owner: k.f.owner, Faults: k.f.work, Chaos: k.f.chaos}
 	if k.f.reports != nil {
 		init.Reports = k.f.reports
+	}
+	if k.f.watcher != nil {
+		init.Observer = k.f.watcher
 	}
 	if req.sendCQ != nil {
 		ask.SendCQ, init.SendCQ = req.sendCQ.mem, req.sendCQ.cq

@@ -77,6 +77,7 @@ func (w *refusalWalk) refusedWith(what string, err, want error) {
 func TestRefusals(t *testing.T) {
 	w := &refusalWalk{t: t, said: make(map[sentence]bool)}
 	d, _ := newDevice(t)
+	d.describe = describe
 	open := func() *program {
 		p := newProgram(t, d)
 		p.f.SetReports(w)
@@ -94,6 +95,7 @@ func TestRefusals(t *testing.T) {
 	w.queues(u, &o)
 	w.queuePairs(u, &o)
 	w.regions(u, &o)
+	w.dmabufs(u, o.pd)
 	w.questions(u)
 	newEndpoint(t, u, rxe.QPRC).write(1, 8)
 	u.f.TakeDoorbells(true)

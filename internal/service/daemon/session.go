@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/explain/sanitize"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/kernel"
@@ -39,21 +40,23 @@ var temporary = []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, uni
 
 // session is a program that a keeper has attached.
 type session struct {
-	server  *Server
-	conn    *proto.Conn
-	cred    unix.Ucred // of the client
-	tenant  *tenant.Tenant
-	id      uint64
-	since   time.Time
-	command []string
-	wanted  proto.Wanted
-	log     *slog.Logger
-	asked   proto.Questions
-	faults  *faultRules
-	reports reports
-	chaos   *rxe.Chaos // nil: none
-	removed removals
-	over    bool // its program has ended; Server.mu guards it
+	server    *Server
+	conn      *proto.Conn
+	cred      unix.Ucred // of the client
+	tenant    *tenant.Tenant
+	id        uint64
+	since     time.Time
+	command   []string
+	wanted    proto.Wanted
+	log       *slog.Logger
+	asked     proto.Questions
+	faults    *faultRules
+	reports   reports
+	chaos     *rxe.Chaos        // nil: none
+	sanitizer *sanitize.Session // nil: none
+	removed   removals
+	over      bool        // its program has ended; Server.mu guards it
+	place     proto.Place // of its container
 
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
@@ -68,7 +71,7 @@ type session struct {
 // welcome starts to serve a connection, unless its user has too many. It waits for nothing,
 // and the accepting thread calls it: so the connections that are not charged to their users
 // never use up the descriptors.
-func (s *Server) welcome(ctx context.Context, conn *proto.Conn) {
+func (s *Server) welcome(ctx context.Context, conn *proto.Conn, place proto.Place) {
 	cred, err := conn.Peer()
 	if err != nil {
 		s.log.Error("a client without credentials", "error", err)
@@ -83,12 +86,12 @@ func (s *Server) welcome(ctx context.Context, conn *proto.Conn) {
 	}
 	s.wg.Go(func() {
 		defer u.Dismiss()
-		s.connection(ctx, conn, cred, u)
+		s.connection(ctx, conn, cred, u, place)
 	})
 }
 
 // connection serves one connection.
-func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucred, u *tenant.Tenant) {
+func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucred, u *tenant.Tenant, place proto.Place) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	var req proto.Request
@@ -115,7 +118,7 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 		s.reportTalk(ctx, conn, cred.Uid, u, &req)
 	case req.Op == proto.OpHello:
 		n := &session{
-			server: s, conn: conn, cred: cred, tenant: u, since: time.Now(), command: req.Command, wanted: req.Wanted,
+			server: s, conn: conn, cred: cred, tenant: u, place: place, since: time.Now(), command: req.Command, wanted: req.Wanted,
 			files: make(map[*file]struct{}), mads: make(map[*madFile]struct{}),
 			limited: make(map[*device]*rxe.Subdevice), warned: make(map[int]struct{}),
 			log:    s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),
@@ -133,6 +136,11 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 		if seed := req.Wanted.Chaos; seed != 0 {
 			n.chaos = rxe.NewChaos(seed)
 		}
+		if err := n.startSanitizer(); err != nil {
+			refuse(conn, err)
+			return
+		}
+		defer n.endSanitizer()
 		n.run(ctx)
 	default:
 		refuse(conn, errors.New("unknown request "+req.Op))
@@ -167,7 +175,7 @@ func (n *session) run(ctx context.Context) {
 	defer n.server.leave(n)
 	defer n.endRemovals()
 	hello := n.server.hello()
-	hello.Session, hello.Chaos = n.id, n.wanted.Chaos
+	hello.Session, hello.Chaos, hello.Sanitize = n.id, n.wanted.Chaos, n.wanted.Sanitize
 	if n.conn.Send(proto.Reply{Version: proto.ProtocolVersion, Hello: hello}) != nil {
 		return
 	}
@@ -261,6 +269,9 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 // trapped doorbells.
 func (n *session) doorbells() proto.Doorbells {
 	wanted := n.wanted.Doorbells
+	if n.sanitizer != nil {
+		wanted = doorbell.Trapped // the thread that posts shows where
+	}
 	if wanted == doorbell.Auto {
 		wanted = n.server.cfg.Doorbells
 	}
@@ -319,6 +330,7 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	f := &file{File: verbs, session: n, device: d, who: who, reports: n.reports.of(who.PID, d.spec.Name)}
 	f.reports.rules = d.faults
 	verbs.SetReports(f.reports)
+	n.watch(f, who)
 	f.OnOverrun(f.warn)
 	if !n.enter(f) {
 		f.Close()

@@ -65,9 +65,9 @@ func TestFaultyNetwork(t *testing.T) {
 	if !full {
 		n, short = "30", true
 	}
-	// ibv_rc_pingpong destroys its queue pair after its last message. If that message's acknowledgment
-	// is lost, nobody sends another one, and the peer fails. So it loses requests only. ib_write_bw
-	// waits for its peer by TCP before it ends.
+	// ibv_rc_pingpong destroys its queue pair after its last message. If that message's
+	// acknowledgment is lost, nobody sends another one, and the peer fails. So it loses requests
+	// only. ib_write_bw waits for its peer by TCP before it ends.
 	programs := []struct {
 		argv []string
 		lost string
