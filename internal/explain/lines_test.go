@@ -65,9 +65,10 @@ func TestLines(t *testing.T) {
 		"00000000 93005204 090006d0 0b8035d3":                                                                   "IBV_WC_LOC_PROT_ERR",
 		"00000000 00008813 0800003f 00ff1dd2":                                                                   "IBV_WC_REM_ACCESS_ERR",
 		"00000000 00000000 00000000 00000000":                                                                   "",
-		"00000000 93005204 090006d0 0b8035a3":                                                                   "", // no completion with an error: its last byte says so
-		"qp 0x1c failed: synd 0x16 vend 0x87":                                                                   "IBV_WC_RNR_RETRY_EXC_ERR",
-		"mlx5_0: error CQE, syndrome 0x5, vend 0xf9":                                                            "IBV_WC_WR_FLUSH_ERR",
+		// no completion with an error: its last byte says so
+		"00000000 93005204 090006d0 0b8035a3":        "",
+		"qp 0x1c failed: synd 0x16 vend 0x87":        "IBV_WC_RNR_RETRY_EXC_ERR",
+		"mlx5_0: error CQE, syndrome 0x5, vend 0xf9": "IBV_WC_WR_FLUSH_ERR",
 		"synd 0x7f": "",
 		"mlx5: node1: got completion with error:":                         "got completion with error",
 		"The OpenFabrics (openib) BTL failed to initialize":               "No IB devices found",

@@ -7,8 +7,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// syndromes are what completions of mlx5 say of an error (MLX5_CQE_SYNDROME_* of mlx5dv.h), and what
-// libmlx5 makes of it (providers/mlx5/cq.c: mlx5_handle_error_cqe).
+// syndromes are what completions of mlx5 say of an error (MLX5_CQE_SYNDROME_* of mlx5dv.h), and
+// what libmlx5 makes of it (providers/mlx5/cq.c: mlx5_handle_error_cqe).
 var syndromes = map[uint64]rxe.WCStatus{
 	0x01: rxe.WCLocLenErr, 0x02: rxe.WCLocQPOpErr, 0x04: rxe.WCLocProtErr, 0x05: rxe.WCFlushErr, 0x06: rxe.WCMWBindErr,
 	0x10: rxe.WCBadRespErr, 0x11: rxe.WCLocAccessErr, 0x12: rxe.WCRemInvReqErr, 0x13: rxe.WCRemAccessErr,

@@ -156,8 +156,9 @@ const mostRecorded = 20_000
 
 // Doorbells in memory, where only a look finds them (0074).
 const (
-	// polledSpin is how long a thread looks without a pause, after a doorbell. Twice: a program that
-	// posts 10,000 times a second costs a processor. Half: each of its doorbells waits for a pause.
+	// polledSpin is how long a thread looks without a pause, after a doorbell. Twice: a program
+	// that posts 10,000 times a second costs a processor. Half: each of its doorbells waits for a
+	// pause.
 	polledSpin = 100 * time.Microsecond
 	// polledClass is how long a thread wants the real-time class after a doorbell. Twice: a program
 	// that rings every 10 ms has a thread in the class all the time. Half: one that computes for

@@ -2,8 +2,8 @@ package sched
 
 import "time"
 
-// Polled decides how long a thread pauses that polls for doorbells in memory, where nothing wakes it
-// up. It makes no system call and has no clock.
+// Polled decides how long a thread pauses that polls for doorbells in memory, where nothing wakes
+// it up. It makes no system call and has no clock.
 //
 //	the last doorbell is     with a processor to spare   without
 //	less than polledSpin ago no pause                    polledFirst
@@ -34,9 +34,9 @@ func (p *Polled) Observe(now time.Duration, found bool) time.Duration {
 	return min(max(idle/polledPart, polledFirst), polledLast)
 }
 
-// Class reports whether the thread wants the real-time class for its next turns: a doorbell was found
-// lately, and no processor is to spare. Programs that poll then keep theirs until it wakes up in the
-// class.
+// Class reports whether the thread wants the real-time class for its next turns: a doorbell was
+// found lately, and no processor is to spare. Programs that poll then keep theirs until it wakes up
+// in the class.
 func (p *Polled) Class() bool { return p.idle < polledClass && !p.spare }
 
 // spares reports whether a processor is to spare, as of the last answer.

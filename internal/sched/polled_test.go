@@ -42,8 +42,8 @@ func TestPolledUnknown(t *testing.T) {
 	}
 }
 
-// TestPolledClass: the thread wants the class only after a doorbell, on a machine that has nothing to
-// spare.
+// TestPolledClass: the thread wants the class only after a doorbell, on a machine that has nothing
+// to spare.
 func TestPolledClass(t *testing.T) {
 	for _, ready := range []int{2, 3} {
 		p := Polled{Processors: 2, Ready: func() (int, bool) { return ready, true }}

@@ -242,8 +242,8 @@ func extra(f func(p *scenePacket)) func(s *scene) {
 // again appends a packet that was sent before.
 func (s *scene) again(p *scenePacket) { s.add(p.fromB, p.headers, p.payload) }
 
-// xrc appends a message of XRC between two other queue pairs, whose packets name these SRQs, and its
-// acknowledgement.
+// xrc appends a message of XRC between two other queue pairs, whose packets name these SRQs, and
+// its acknowledgement.
 func (s *scene) xrc(srqns ...uint32) {
 	h := wire.Headers{DestQP: sceneQPB + 4, PSN: s.xrcPSN}
 	for i, op := range []wire.Opcode{wire.XRCSendFirst, wire.XRCSendMiddle, wire.XRCSendLast} {

@@ -14,8 +14,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// story is what the page of HTML says of the run, but for the sides at fault: these are known when
-// the capture has been read.
+// story is what the page of HTML says of the run, without the sides at fault: the capture tells
+// them later.
 func (r *Run) story() *ladder.Story {
 	return &ladder.Story{
 		Title: capital(r.ending()), Command: plain(commandLine(r.Command)), Started: r.Started,

@@ -16,8 +16,8 @@ type Device struct {
 	Parent Parent // as the driver has it
 	// NUMA is where in the machine the parent is; nil: nobody knows, and all processors are near.
 	NUMA *NUMANode
-	// OnBus are the devices that the host has on the parent's bus, if that is PCI: readers list them
-	// together.
+	// OnBus are the devices that the host has on the parent's bus, if that is PCI: readers list
+	// them together.
 	OnBus []string
 	ABI   uint32 // of the provider's private structs: abi_version of uverbsN
 

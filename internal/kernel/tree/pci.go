@@ -20,8 +20,8 @@ const (
 func (p *Parent) isPCI() bool { return p.Bus == busPCI }
 
 // pci lays out what readers of the bus find of a device: drivers/pci/pci-sysfs.c, and
-// drivers/pci/probe.c for the bus. The root of the bus is the tree's, because the host does not have
-// it. hostDevices are those that the host has on the bus.
+// drivers/pci/probe.c for the bus. The root of the bus is the tree's, because the host does not
+// have it. hostDevices are those that the host has on the bus.
 func (b *builder) pci(p *Parent, hostDevices []string) {
 	dir := p.dir()
 	address := path.Base(dir)

@@ -95,8 +95,8 @@ func TestPCIParent(t *testing.T) {
 	}
 }
 
-// TestPCIDevices: the directory of the bus lists the host's devices and the tree's. Without a device
-// there, it is the host's.
+// TestPCIDevices: the directory of the bus lists the host's devices and the tree's. Without a
+// device there, it is the host's.
 func TestPCIDevices(t *testing.T) {
 	second := adapter()
 	second.Name, second.Index, second.Parent.Dir = "mlx5_1", 1, "pcife00:04/fe00:04:00.0"

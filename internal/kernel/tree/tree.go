@@ -54,10 +54,11 @@ var deviceTrees = map[string]bool{"bus": true, "class": true, "dev": true, "devi
 //   - rdma_cm of class misc
 //   - anywhere in /sys, names that are infiniband or begin with infiniband_: the classes, and
 //     the directories where PCI devices keep their RDMA devices
-//   - the parents of the tree's devices, with their driver, and the root of their bus if that is PCI
+//   - the parents of the tree's devices, with their driver, and the root of their bus if that is
+//     PCI
 //
-// The directory /sys/bus/pci/devices is the tree's if it has devices there, but what is in it beside
-// them is the host's.
+// The directory /sys/bus/pci/devices is the tree's if it has devices there, but what is in it
+// beside them is the host's.
 func (t *Tree) Owns(p string) bool {
 	if !strings.HasPrefix(p, "/") {
 		return false

@@ -285,8 +285,8 @@ func TestXRCAnnounced(t *testing.T) {
 	}
 }
 
-// TestXRCDFiles: a domain keeps the inode of its file, so that another file is not taken for it, and
-// its descriptor is paid for.
+// TestXRCDFiles: a domain keeps the inode of its file, so that another file is not taken for it,
+// and its descriptor is paid for.
 func TestXRCDFiles(t *testing.T) {
 	d, _, file := newXRCDevice(t)
 	p := newXRCProgram(t, d, forms[0], file)

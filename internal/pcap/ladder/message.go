@@ -43,7 +43,7 @@ func (v *Conversation) messages() (groups [][]*Row) {
 		if ok && !info.Has(wire.OpFirst) && follows(groups[at], r) {
 			groups[at] = append(groups[at], r)
 		} else {
-			open[key], at = len(groups), len(groups)
+			open[key] = len(groups)
 			groups = append(groups, []*Row{r})
 		}
 		if info.Has(wire.OpLast) {

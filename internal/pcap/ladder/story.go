@@ -136,15 +136,6 @@ func spans(text string) (list []span) {
 // entities are those that the verdict's Markdown has.
 var entities = strings.NewReplacer("&lt;", "<", "&amp;", "&")
 
-// words is a line of Markdown without its marks.
-func words(text string) string {
-	var b strings.Builder
-	for _, s := range spans(text) {
-		b.WriteString(s.Text)
-	}
-	return b.String()
-}
-
 // printable replaces what changes the text around it: control characters, and marks that change
 // the direction of writing. Programs, files and captures choose their names.
 func printable(s string) string {

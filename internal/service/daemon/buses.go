@@ -38,7 +38,8 @@ func numaNodes(root fs.FS) (nodes []tree.NUMANode) {
 	return nodes
 }
 
-// onPCI returns the names of the host's devices on the PCI bus: none if the machine has no such bus.
+// onPCI returns the names of the host's devices on the PCI bus: none if the machine has no such
+// bus.
 func onPCI() (names []string) {
 	list, _ := os.ReadDir("/sys/bus/pci/devices")
 	for _, e := range list {

@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// TestNUMA: adapters are dealt to the nodes that have processors. On a machine with one node none is
-// named.
+// TestNUMA: adapters are dealt to the nodes that have processors. On a machine with one node none
+// is named.
 func TestNUMA(t *testing.T) {
 	node := func(root fstest.MapFS, name, list, mask string) {
 		root["sys/devices/system/node/"+name+"/cpulist"] = &fstest.MapFile{Data: []byte(list + "\n")}

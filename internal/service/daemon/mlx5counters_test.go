@@ -27,7 +27,8 @@ var kernelNames = map[string]bool{
 	"req_transport_retries_exceeded": true, "req_rnr_retries_exceeded": true,
 }
 
-// TestMLX5Names: each counter has a name that the kernel has, and reads counters that the engine has.
+// TestMLX5Names: each counter has a name that the kernel has, and reads counters that the engine
+// has.
 func TestMLX5Names(t *testing.T) {
 	spec := testSpec("mlx5_0")
 	dev, _, err := engine.Describe(engineConfig(spec))
