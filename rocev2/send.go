@@ -121,9 +121,6 @@ func (p *Port) seal(c *message, piece []byte, i int) {
 		if c.damage != 0 {
 			wire.Damage(pkt, c.damage)
 		}
-		if p.cfg.Tap != nil {
-			p.cfg.Tap.sent(c, pkt, uint16(i), p.cfg.Port)
-		}
 	}
 }
 
@@ -169,7 +166,7 @@ func (p *Port) flush(b *sendBatch) {
 	}
 	waited := false
 	for done := 0; done < b.n; {
-		n, errno := sendmmsg(b.fd, b.msgs[done:b.n])
+		n, errno := p.cfg.Tap.send(b.fd, b.msgs[done:b.n], b.messages[done:b.n], b.iovs[:], p.cfg.Port)
 		p.counters.SendCalls.Add(1)
 		for i := done; i < done+n; i++ {
 			p.counters.SentPackets.Add(uint64(b.messages[i].n))
@@ -231,12 +228,12 @@ func (p *Port) sendOne(fd int, c *message, pkt []byte) {
 		msg  [1]mmsghdr
 		iovs [1]unix.Iovec
 	)
-	one := *c
-	one.n = 1
-	p.seal(&one, pkt, 0)
+	one := [1]message{*c}
+	one[0].n, one[0].from, one[0].to = 1, 0, 1
+	p.seal(&one[0], pkt, 0)
 	setIovec(&iovs[0], pkt)
-	p.prepare(&msg[0], &slot, &one, iovs[:])
-	_, errno := sendmmsg(fd, msg[:])
+	p.prepare(&msg[0], &slot, &one[0], iovs[:])
+	_, errno := p.cfg.Tap.send(fd, msg[:], one[:], iovs[:], p.cfg.Port)
 	p.counters.SendCalls.Add(1)
 	if errno != 0 {
 		p.countDrop(errno, 1)

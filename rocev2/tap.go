@@ -14,6 +14,7 @@ import (
 	"github.com/google/gopacket/pcapgo"
 	"github.com/gorxe/gorxe/wire"
 	"github.com/gorxe/gorxe/wire/checksum"
+	"golang.org/x/sys/unix"
 )
 
 // Tap writes packets to a pcapng file as they are, or would be, on the wire: IP
@@ -114,13 +115,38 @@ func (t *Tap) WriteNoted(route *wire.Route, pkt []byte, id uint16, damage uint32
 	})
 }
 
-// sent records a packet of a message.
-func (t *Tap) sent(c *message, pkt []byte, id, dstPort uint16) {
-	t.write(tapPacket{
-		src: c.src, dst: c.dst, srcPort: c.srcPort, dstPort: dstPort,
-		class: c.route.TrafficClass, hops: c.route.HopLimit, label: c.route.FlowLabel,
-		id: id, df: true, pkt: pkt, note: c.note,
-	})
+// send is sendmmsg, and records the messages that the kernel took: one that it refuses, for example
+// because it is too long, is on no wire. No other thread records meanwhile, so that in the file no
+// answer comes before its request. t may be nil.
+func (t *Tap) send(fd int, msgs []mmsghdr, messages []message, iovs []unix.Iovec, dstPort uint16) (int, unix.Errno) {
+	if t == nil {
+		return sendmmsg(fd, msgs)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now() // another host may receive them before the call returns
+	n, errno := sendmmsg(fd, msgs)
+	for i := range messages[:n] {
+		t.sent(&messages[i], iovs, dstPort, now)
+	}
+	return n, errno
+}
+
+// sent records the packets of a message; t.mu is locked. Segment i of a GSO send carries
+// identification i (doc.go).
+func (t *Tap) sent(c *message, iovs []unix.Iovec, dstPort uint16, at time.Time) {
+	id := uint16(0)
+	for i := c.from; i < c.to; i++ {
+		for piece := iovBytes(&iovs[i]); len(piece) > 0; id++ {
+			n := min(c.size, len(piece))
+			t.put(tapPacket{
+				src: c.src, dst: c.dst, srcPort: c.srcPort, dstPort: dstPort,
+				class: c.route.TrafficClass, hops: c.route.HopLimit, label: c.route.FlowLabel,
+				id: id, df: true, pkt: piece[:n], note: c.note,
+			}, at)
+			piece = piece[n:]
+		}
+	}
 }
 
 // received records a packet that arrived, with the identification that follows from
@@ -148,11 +174,16 @@ type tapPacket struct {
 const defaultHops = 64
 
 func (t *Tap) write(p tapPacket) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.put(p, time.Now())
+}
+
+// put records a packet; t.mu is locked.
+func (t *Tap) put(p tapPacket, at time.Time) {
 	if p.hops == 0 {
 		p.hops = defaultHops
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.err != nil {
 		return
 	}
@@ -167,11 +198,11 @@ func (t *Tap) write(p tapPacket) {
 		t.packet = appendIPv6(t.packet[:0], &p)
 	}
 	if p.note != "" {
-		t.err = t.writeNoted(time.Now(), p.note)
+		t.err = t.writeNoted(at, p.note)
 		return
 	}
 	t.err = t.w.WritePacket(gopacket.CaptureInfo{
-		Timestamp: time.Now(), CaptureLength: len(t.packet), Length: len(t.packet),
+		Timestamp: at, CaptureLength: len(t.packet), Length: len(t.packet),
 	}, t.packet)
 }
 

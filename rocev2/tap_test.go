@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,28 @@ func tapTraffic(t *testing.T, tap *Tap) int {
 	out := burst(&wire.Route{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.1"), SrcPort: 0xc001}, 1, 1040, 0)
 	tap.WriteOut(out.Route, out.Buf, 0, 0)
 	return 2*2*n + 1
+}
+
+// TestTapRefused: packets that the kernel refuses are not in the capture, and those beside them are
+// there.
+func TestTapRefused(t *testing.T) {
+	var file bytes.Buffer
+	tap, err := NewTap(&file, "lo")
+	must.OK(t, err)
+	src, dst := netip.MustParseAddr("127.0.18.1"), netip.MustParseAddr("127.0.18.2")
+	p := open(t, Config{Address: src, Receiver: discard, Tap: tap})
+	route := &wire.Route{Src: src, Dst: dst}
+	must.OK(t, p.Send([]wire.Burst{burst(route, 2, 65530, 0), burst(route, 3, 1040, 0)}))
+	must.OK(t, tap.Close())
+	r, err := pcapgo.NewNgReader(&file, pcapgo.DefaultNgReaderOptions)
+	must.OK(t, err)
+	var lengths []int
+	for data, _, err := r.ReadPacketData(); err == nil; data, _, err = r.ReadPacketData() {
+		lengths = append(lengths, len(data)-ipv4HeaderLen-udpHeaderLen)
+	}
+	if c := p.Counters(); !slices.Equal(lengths, []int{1040, 1040, 1040}) || c.SentPackets.Load() != 3 || c.SendDropTooBig.Load() != 2 {
+		t.Errorf("packets of %d bytes in the capture; the kernel took %d packets and refused %d", lengths, c.SentPackets.Load(), c.SendDropTooBig.Load())
+	}
 }
 
 func TestTap(t *testing.T) {

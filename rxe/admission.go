@@ -47,7 +47,7 @@ func (q *QP) lacksAdmission() bool {
 	if p := q.activeEpoch.Load(); p != 0 {
 		return p == epochWaiting
 	}
-	return q.typ == QPRC && !q.peerIsLocal()
+	return q.reliable && !q.peerIsLocal()
 }
 
 // releaseAdmission makes a QP inactive that has nothing outstanding any more. The

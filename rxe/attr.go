@@ -32,6 +32,9 @@ const (
 	QPRC QPType = 2
 	QPUC QPType = 3
 	QPUD QPType = 4
+	// An XRC queue pair has one half only: the requester or the responder (IBA A14).
+	QPXRCIni QPType = 9
+	QPXRCTgt QPType = 10
 )
 
 // QPState is enum ibv_qp_state.

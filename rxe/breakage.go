@@ -67,4 +67,4 @@ func (d *Device) FailQPs(owner any) {
 }
 
 // HasSRQ reports whether the QP takes its receive work requests from an SRQ. It takes no lock.
-func (q *QP) HasSRQ() bool { return q.srq != nil }
+func (q *QP) HasSRQ() bool { return q.typ == QPXRCTgt || q.srq != nil }

@@ -74,7 +74,7 @@ func (l *lateWrites) keep(c *chaos, batch *spanBatch, pend pendingWrite, now Tim
 	if len(batch.spans)*lateCuts > latePieces {
 		late = 0
 	}
-	if late != 0 && size > l.pool.take(size, QPRC) {
+	if late != 0 && size > l.pool.take(size, true) {
 		l.pool.give(size)
 		late = 0
 	}

@@ -67,7 +67,7 @@ func (c *completer) response(q *QP, pkt packet, st *step) {
 		return
 	}
 	switch s := pkt.Syndrome(); {
-	case pkt.Opcode() == wire.RCAtomicAck:
+	case pkt.Info().Has(wire.HasAtomicAckETH):
 		c.atomic(q, pkt.Packet, st)
 	case s.IsACK():
 		c.ackThrough(q, psn, st)
@@ -211,6 +211,7 @@ func (c *completer) timeout(q *QP) {
 		return
 	}
 	q.tallies.stats.Timeouts.Add(1)
+	q.dev.counters.AckTimeouts.Add(1)
 	c.retriedGap = false
 	c.retry(q, CauseTimeout)
 }
@@ -353,7 +354,7 @@ func (q *QP) expectedData(wqe *sendEntry, index uint32, pkt packet) bool {
 	}
 	size := uint32(len(pkt.Payload()))
 	if wqe.op != WRRead {
-		return size == 0 && pkt.Opcode() == wire.RCReadResponseOnly
+		return size == 0 && pkt.Info().Has(wire.OpOnly)
 	}
 	mtu := uint32(q.mtu())
 	if size != min(pkt.count*mtu, wqe.length-index*mtu) {

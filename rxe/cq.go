@@ -258,6 +258,7 @@ func (q *QP) pushRecv(wc *WC, solicited bool) bool {
 // full. The queue is then in error for good, and the caller's QP must be too (IBA
 // 11.6.3, CQ error).
 func (c *CQ) push(wc *WC, solicited bool) bool {
+	c.dev.opcodes.countFailed(wc)
 	c.mu.Lock()
 	if c.dead || c.failed {
 		c.mu.Unlock()

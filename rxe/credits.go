@@ -68,6 +68,8 @@ func (q *QP) credits() (n int, known bool) {
 // QP.
 func (q *QP) receives() (n int, known bool) {
 	switch {
+	case q.typ == QPXRCTgt:
+		return 0, false // its SRQ changes with the QP locked
 	case q.srq != nil:
 		return q.srq.waiting()
 	case q.rring != nil:

@@ -43,6 +43,9 @@ type Config struct {
 	GSI GSI
 	// ECN is how the device answers congestion; nil: DefaultECN.
 	ECN *ECN
+	// GIDTableLen is how many entries the table of GIDs has; 0 means 1024. Some programs ask for
+	// each of them.
+	GIDTableLen int
 	// Mark is what the numbers of queue pairs have in common; zero: nothing.
 	Mark wire.QPNMark
 	// Filter, if set, learns which packets are of use.
@@ -68,6 +71,7 @@ type Device struct {
 	filterUsers filterUsers
 	keys        numTable[keyObject]
 	ahs         numTable[AH]
+	xrcSRQs     numTable[SRQ] // those of XRC
 
 	intercept atomic.Pointer[Interceptor]
 	lateQPs   atomic.Int32 // QPs in ERR whose receives come late
@@ -90,11 +94,13 @@ type registry struct {
 	pds    map[*PD]struct{}
 	cqs    map[*CQ]struct{}
 	srqs   map[*SRQ]struct{}
+	xrcds  map[*XRCD]struct{}
+	files  map[any]*XRCD // domains that have a file
 }
 
 // ObjectCounts is how many objects of each kind exist.
 type ObjectCounts struct {
-	PD, MR, MW, CQ, SRQ, QP, AH int
+	PD, MR, MW, CQ, SRQ, QP, AH, XRCD int
 }
 
 // New makes a device whose port is down and has no GID: see SetGIDs, SetPort.
@@ -108,7 +114,7 @@ func New(cfg Config) (*Device, error) {
 	d := &Device{
 		cfg:      cfg,
 		ecn:      DefaultECN(),
-		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{})},
+		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{}), xrcds: make(map[*XRCD]struct{}), files: make(map[any]*XRCD)},
 	}
 	d.whole = Subdevice{dev: d, attr: DefaultLimits(), memory: unlimited}
 	limits := &d.whole.attr
@@ -139,7 +145,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	d.mark = cfg.Mark
 	d.random.gen = rand.NewChaCha8(seed)
-	d.port.init()
+	d.port.init(cfg.GIDTableLen)
 	d.pools.init()
 	d.gids.Store(newGIDTable(nil))
 	return d, nil
@@ -179,7 +185,7 @@ func (d *Device) Close() error {
 	d.keys.each(func(_ uint32, k *keyObject) { k.closeWindow() })
 	d.qps.each(func(_ uint32, q *QP) {
 		q.detachAll()
-		_ = q.Destroy() // may have been destroyed meanwhile
+		_ = q.destroy() // may have been destroyed meanwhile
 	})
 	d.ahs.each(func(_ uint32, a *AH) { _ = a.Destroy() })
 	d.keys.each(func(_ uint32, k *keyObject) { k.closeRegion() })
@@ -190,6 +196,7 @@ func (d *Device) Close() error {
 func (d *Device) closeQueues() {
 	d.mu.Lock()
 	cqs, srqs, pds := slices.Collect(maps.Keys(d.cqs)), slices.Collect(maps.Keys(d.srqs)), slices.Collect(maps.Keys(d.pds))
+	xrcds := slices.Collect(maps.Keys(d.xrcds))
 	d.mu.Unlock()
 	for _, s := range srqs {
 		_ = s.Destroy() // may have been destroyed meanwhile
@@ -199,6 +206,10 @@ func (d *Device) closeQueues() {
 	}
 	for _, p := range pds {
 		_ = p.Dealloc() // as above
+	}
+	for _, x := range xrcds {
+		for x.Close() == nil { // for each caller that has it open
+		}
 	}
 }
 

@@ -64,6 +64,7 @@ const (
 	CauseMTU                // the peer's packets are as long as another path MTU allows: Bytes, MTU
 	// the link loses packets as long as the path MTU allows: Bytes, MTU, Fits
 	CauseLinkMTU
+	CauseSRQN  // XRC: the number names no SRQ of the domain
 	CauseLimit // the message is longer than max_msg_sz of a Subdevice: Bytes
 	NumCauses
 )
@@ -82,7 +83,7 @@ var faultCauses = [numFaults]Cause{
 	faultSequence: CauseSequence, faultQPAccess: CauseQPAccess, faultDepth: CauseDepth, faultLength: CauseLength, faultLimit: CauseLimit,
 	faultMisaligned: CauseMisaligned, faultRemoteAccess: CauseRemoteKey, faultImmAccess: CauseRemoteKey, faultRecvShort: CauseRecvShort,
 	faultRecvAccess: CauseKey, faultRecvMalformed: CauseMalformed, faultInvalidate: CauseInvalidate,
-	faultOverflow: CauseCQFull, faultAsked: CauseRule, faultSpaceEnded: CauseSpaceEnded,
+	faultOverflow: CauseCQFull, faultAsked: CauseRule, faultSRQN: CauseSRQN, faultSpaceEnded: CauseSpaceEnded,
 }
 
 // blame notes why the work request at the head of the send queue is about to fail. The caller has
@@ -174,7 +175,7 @@ func (r *responder) reportFault(q *QP, f fault, psn wire.PSN, status WCStatus) {
 	} else {
 		x.Status = WCSuccess
 	}
-	if rule.tell && q.typ == QPRC {
+	if rule.tell && q.reliable {
 		x.Syndrome = rule.answer
 	}
 	if x.Cause == CauseKey || x.Cause == CauseRemoteKey {

@@ -53,6 +53,31 @@ func TestOtherMTU(t *testing.T) {
 	}
 }
 
+// TestOtherMTUOfUC: a UC queue pair drops all long messages of a peer with another path MTU. It
+// reports that once, and nothing of other messages that it drops.
+func TestOtherMTUOfUC(t *testing.T) {
+	var seen failures
+	b := newBench(t, QPUC, func(a *QPAttr) { a.PathMTU = 1024 })
+	b.qp.reports = &seen
+	b.post(1, 0, 8192)
+	b.send(req(wire.UCSendFirst, 100, pattern(1000)))
+	if len(seen) != 0 {
+		t.Errorf("a packet of a wrong length: %+v", seen)
+	}
+	for psn := wire.PSN(101); psn < 105; psn += 2 {
+		b.send(req(wire.UCSendFirst, psn, pattern(512)), req(wire.UCSendLast, psn+1, pattern(512)))
+	}
+	if len(seen) != 1 || seen[0].Cause != CauseMTU || seen[0].Bytes != 512 || seen[0].MTU != 1024 || seen[0].PSN != 101 || seen[0].Recv {
+		t.Errorf("two messages of a peer with another path MTU: %+v", seen)
+	}
+	b.wantState(QPRTR)
+	b.send(req(wire.UCSendOnly, 105, pattern(4)))
+	b.want()
+	if n := len(b.polled()); n != 1 {
+		t.Errorf("%d completions of the message that fits", n)
+	}
+}
+
 // limitedLink is a link of an interface with an MTU.
 type limitedLink struct {
 	captureLink

@@ -100,11 +100,11 @@ func (q *QP) plan(r role, m *message, room uint32, turn int, st *step) plan {
 	switch {
 	case local:
 		p.memory = burstBytes // one burst is delivered without a copy (deliverWhole)
-	case long && q.typ == QPRC:
+	case long && q.reliable:
 		// A UC queue pair looks at its inbox between two sends (flow.go), so it sends less at once.
 		p.memory = wideBytes
 	}
-	if q.dev.cfg.CostlyMemory && !m.alone && n == m.packets && (!long || q.typ == QPRC) {
+	if q.dev.cfg.CostlyMemory && !m.alone && n == m.packets && (!long || q.reliable) {
 		p.add(q, r, m, room, turn, st)
 	}
 	if p.messages == 1 {
@@ -227,6 +227,7 @@ type message struct {
 	reads  bool
 	rkey   wire.RKey
 	va     uint64
+	pd     *PD // of rkey
 }
 
 // cut leaves n packets at most.
@@ -307,7 +308,7 @@ func (m *message) cover(q *QP, b []byte, st *step) bool {
 	}
 	left := SGE{Addr: m.va, Length: uint32(m.size), LKey: wire.LKey(m.rkey)}
 	m.va += uint64(len(b))
-	return st.in.extend(uint32(m.rkey), left.Addr, b) || st.in.check(q, left, b, AccessRemoteRead)
+	return st.in.extend(uint32(m.rkey), left.Addr, b) || st.in.check(q, m.pd, left, b, AccessRemoteRead)
 }
 
 // placesTogether reports whether the payloads of several messages are written to memory with

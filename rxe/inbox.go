@@ -116,7 +116,7 @@ func (in *inbox) free() {
 // into the inbox before it unlocks.
 func (q *QP) enqueue(item *inboxItem) {
 	pool, size := &q.dev.pools.inboxes, item.memory()
-	limit := pool.take(size, q.typ)
+	limit := pool.take(size, q.reliable)
 	full, list := q.gate.enqueue(item, limit)
 	if full {
 		pool.give(size)

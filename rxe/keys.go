@@ -136,13 +136,14 @@ func (q *QP) localKey(pd *PD, s SGE, need Access) (regionRef, keyReason) {
 	return k.mr.access(q, pd, uint32(s.LKey), s.Addr, uint64(s.Length), need)
 }
 
-// remoteAccess checks the range that a request names. need is one or more of the
-// remote rights and the flush rights. An empty range is not checked (C9-88).
-func (q *QP) remoteAccess(rkey wire.RKey, va, n uint64, need Access) (regionRef, keyReason) {
+// remoteAccess checks the range that a request names. pd is the domain of the queue pair when it
+// took the request. need is one or more of the remote rights and the flush rights. An empty range
+// is not checked (C9-88).
+func (q *QP) remoteAccess(pd *PD, rkey wire.RKey, va, n uint64, need Access) (regionRef, keyReason) {
 	if n == 0 {
 		return regionRef{}, keyOK
 	}
-	ref, why := q.remoteKey(rkey, va, n, need)
+	ref, why := q.remoteKey(pd, rkey, va, n, need)
 	q.checked(uint32(rkey), va, n, need, why)
 	return ref, why
 }
@@ -156,15 +157,15 @@ func (q *QP) checked(key uint32, va, n uint64, need Access, why keyReason) {
 	}
 }
 
-func (q *QP) remoteKey(rkey wire.RKey, va, n uint64, need Access) (regionRef, keyReason) {
+func (q *QP) remoteKey(pd *PD, rkey wire.RKey, va, n uint64, need Access) (regionRef, keyReason) {
 	k := q.dev.lookupKey(uint32(rkey))
 	if k == nil {
 		return regionRef{}, keyNotFound
 	}
 	if k.mw != nil {
-		return k.mw.access(q, uint32(rkey), va, n, need)
+		return k.mw.access(q, pd, uint32(rkey), va, n, need)
 	}
-	return k.mr.access(q, q.pd, uint32(rkey), va, n, need)
+	return k.mr.access(q, pd, uint32(rkey), va, n, need)
 }
 
 // useCount counts the accesses in flight, so that a thread that ends an object's

@@ -154,7 +154,7 @@ func (k *keyModel) try(t *testing.T, q *QP, key wire.RKey, va, n uint64, need Ac
 			want, at = true, r.addr+va-r.base
 		}
 	}
-	ref, reason := q.remoteAccess(key, va, n, need)
+	ref, reason := q.remoteAccess(q.pd, key, va, n, need)
 	if (reason == keyOK) != want || ref.va != at {
 		t.Fatalf("key %x at %x need %x: %v, memory %x; want access %v, memory %x",
 			key, va, need, reason, ref.va, want, at)

@@ -13,7 +13,7 @@ import (
 // the reasons.
 func TestExtentCheck(t *testing.T) {
 	pd, other := &PD{}, &PD{}
-	q, q2 := &QP{qpMade: qpMade{pd: pd}}, &QP{qpMade: qpMade{pd: pd}}
+	q, q2 := &QP{intake: intake{pd: pd}}, &QP{intake: intake{pd: pd}}
 	const key = 0x123456_78
 	top := ^uint64(0)
 	full := extent{key: key, pd: pd, base: 0x1000, length: 0x100, access: AccessLocalWrite | AccessRemoteRead}
@@ -67,7 +67,7 @@ func FuzzExtentCheck(f *testing.F) {
 		length = min(length, -base-1) // registration refuses what wraps
 		pd := &PD{}
 		e := extent{key: 5, pd: pd, base: base, length: length, access: Access(access)}
-		got := e.check(&QP{qpMade: qpMade{pd: pd}}, pd, 5, va, n, Access(need))
+		got := e.check(&QP{intake: intake{pd: pd}}, pd, 5, va, n, Access(need))
 
 		rights := true
 		for bit := range 32 {
@@ -135,16 +135,16 @@ func TestRemoteAccess(t *testing.T) {
 	pd := d.pd()
 	q := d.qp(pd, QPRC)
 	mr := d.mr(pd, 0x5000, 0x100, 0, AccessRemoteRead|AccessZeroBased)
-	ref, r := q.remoteAccess(mr.RKey(), 0x80, 0x80, AccessRemoteRead)
+	ref, r := q.remoteAccess(q.pd, mr.RKey(), 0x80, 0x80, AccessRemoteRead)
 	if r != keyOK || ref.va != 0x5080 {
 		t.Fatalf("%v at %x", r, ref.va)
 	}
 	ref.release()
 	ref.release() // of nothing
-	if _, r := q.remoteAccess(0, 0, 0, AccessRemoteWrite); r != keyOK {
+	if _, r := q.remoteAccess(q.pd, 0, 0, 0, AccessRemoteWrite); r != keyOK {
 		t.Errorf("empty range: %v", r)
 	}
-	if _, r := q.remoteAccess(0, 0, 1, AccessRemoteRead); r != keyNotFound {
+	if _, r := q.remoteAccess(q.pd, 0, 0, 1, AccessRemoteRead); r != keyNotFound {
 		t.Errorf("zero key: %v", r)
 	}
 	if q.flushesRegion(mr.RKey(), AccessFlushGlobal) || !q.flushesRegion(mr.RKey(), AccessRemoteRead) ||
@@ -153,7 +153,7 @@ func TestRemoteAccess(t *testing.T) {
 	}
 	key := mr.RKey()
 	d.must(mr.Dereg())
-	if _, r := q.remoteAccess(key, 0, 1, AccessRemoteRead); r != keyNotFound {
+	if _, r := q.remoteAccess(q.pd, key, 0, 1, AccessRemoteRead); r != keyNotFound {
 		t.Errorf("after Dereg: %v", r)
 	}
 }
@@ -167,8 +167,8 @@ func TestDeregWaits(t *testing.T) {
 	mr := d.mr(pd, 0, 0x100, 0, AccessRemoteRead)
 	key := mr.RKey()
 	reg := mr.reg.Load()
-	a, _ := q.remoteAccess(key, 0, 1, AccessRemoteRead)
-	b, _ := q.remoteAccess(key, 0, 1, AccessRemoteRead)
+	a, _ := q.remoteAccess(q.pd, key, 0, 1, AccessRemoteRead)
+	b, _ := q.remoteAccess(q.pd, key, 0, 1, AccessRemoteRead)
 	done := make(chan error)
 	go func() { done <- mr.Dereg() }()
 	must.Eventually(t, "Dereg is in its wait", func() bool {
@@ -179,7 +179,7 @@ func TestDeregWaits(t *testing.T) {
 		}
 		return reg.uses.n.Load()&useDying != 0
 	})
-	if _, r := q.remoteAccess(key, 0, 1, AccessRemoteRead); r != keyNotFound {
+	if _, r := q.remoteAccess(q.pd, key, 0, 1, AccessRemoteRead); r != keyNotFound {
 		t.Errorf("access to a dying region: %v", r)
 	}
 	a.release()
@@ -247,28 +247,28 @@ func TestRereg(t *testing.T) {
 	if s := q.bindMW(&bind); s != WCSuccess {
 		t.Fatal(s)
 	}
-	if ref, r := q.remoteAccess(key, 0x1000, 1, AccessRemoteRead); r != keyOK {
+	if ref, r := q.remoteAccess(q.pd, key, 0x1000, 1, AccessRemoteRead); r != keyOK {
 		t.Errorf("refusals changed the region: %v", r)
 	} else {
 		ref.release()
 	}
 
 	d.must(mr.Rereg(ReregPD, pd2, nil, 0, 0, 0, 0))
-	if _, r := q.remoteAccess(key, 0x1000, 1, AccessRemoteRead); r != keyPD {
+	if _, r := q.remoteAccess(q.pd, key, 0x1000, 1, AccessRemoteRead); r != keyPD {
 		t.Errorf("old domain: %v", r)
 	}
 	if pd.children != 2 || pd2.children != 2 { // a QP and the window; a QP and the region
 		t.Errorf("children %d, %d", pd.children, pd2.children)
 	}
 	d.must(mr.Rereg(ReregAccess, nil, nil, 0, 0, 0, AccessLocalWrite|AccessRemoteWrite))
-	if _, r := q2.remoteAccess(key, 0x1000, 1, AccessRemoteRead); r != keyAccess {
+	if _, r := q2.remoteAccess(q2.pd, key, 0x1000, 1, AccessRemoteRead); r != keyAccess {
 		t.Errorf("right taken away: %v", r)
 	}
 	d.must(mr.Rereg(ReregTranslation, nil, &objMem{}, 0x9000, 0x10, 0x2000, 0))
-	if _, r := q2.remoteAccess(key, 0x2000, 1, AccessRemoteWrite); r != keyVariant {
+	if _, r := q2.remoteAccess(q2.pd, key, 0x2000, 1, AccessRemoteWrite); r != keyVariant {
 		t.Errorf("old key: %v", r)
 	}
-	ref, r := q2.remoteAccess(mr.RKey(), 0x2001, 1, AccessRemoteWrite)
+	ref, r := q2.remoteAccess(q2.pd, mr.RKey(), 0x2001, 1, AccessRemoteWrite)
 	if r != keyOK || ref.va != 0x9001 || mr.Length() != 0x10 {
 		t.Errorf("new translation: %v at %x, length %x", r, ref.va, mr.Length())
 	}
@@ -289,7 +289,7 @@ func TestAccessDuringRereg(t *testing.T) {
 		q := d.qp(pd, QPRC) // one for each reader, as a QP's accesses hold its lock
 		wg.Go(func() {
 			for range 500 {
-				if ref, r := q.remoteAccess(key, 0, 1, AccessRemoteRead); r == keyOK {
+				if ref, r := q.remoteAccess(q.pd, key, 0, 1, AccessRemoteRead); r == keyOK {
 					ref.release()
 				}
 			}
@@ -310,7 +310,7 @@ func TestAccessAllocatesNothing(t *testing.T) {
 	mr := d.mr(pd, 0, 0x100, 0, AccessRemoteRead)
 	key := mr.RKey()
 	if n := testing.AllocsPerRun(100, func() {
-		ref, _ := q.remoteAccess(key, 0, 1, AccessRemoteRead)
+		ref, _ := q.remoteAccess(q.pd, key, 0, 1, AccessRemoteRead)
 		ref.release()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -369,7 +369,7 @@ func BenchmarkRemoteAccess(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	q := &QP{qpMade: qpMade{dev: d, pd: pd}}
+	q := &QP{qpMade: qpMade{dev: d}, intake: intake{pd: pd}}
 	var key wire.RKey
 	for range 1000 {
 		mr, err := pd.RegMR(&objMem{}, 0, 1<<20, 0, AccessRemoteRead)
@@ -380,7 +380,7 @@ func BenchmarkRemoteAccess(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		ref, r := q.remoteAccess(key, 4096, 4096, AccessRemoteRead)
+		ref, r := q.remoteAccess(q.pd, key, 4096, 4096, AccessRemoteRead)
 		if r != keyOK {
 			b.Fatal(r)
 		}

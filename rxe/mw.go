@@ -118,12 +118,12 @@ func (mw *MW) set(b *binding) {
 }
 
 // access checks a range. If access is granted, it keeps the region in use.
-func (mw *MW) access(q *QP, key uint32, va, n uint64, need Access) (regionRef, keyReason) {
+func (mw *MW) access(q *QP, pd *PD, key uint32, va, n uint64, need Access) (regionRef, keyReason) {
 	b := mw.bound.Load()
 	if b == nil {
 		return regionRef{}, keyState
 	}
-	if r := b.check(q, q.pd, key, va, n, need); r != keyOK {
+	if r := b.check(q, pd, key, va, n, need); r != keyOK {
 		return regionRef{}, r
 	}
 	// The region dies only after the window has been unbound from it.

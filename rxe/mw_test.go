@@ -79,7 +79,7 @@ func TestType1Window(t *testing.T) {
 	mr := d.mr(pd, 0x5000, 0x100, 0x1000, objMRAccess)
 	mw := d.mw(pd, MWType1)
 	first := mw.RKey()
-	if _, r := q.remoteAccess(first, 0x1000, 1, AccessRemoteRead); r != keyState {
+	if _, r := q.remoteAccess(q.pd, first, 0x1000, 1, AccessRemoteRead); r != keyState {
 		t.Errorf("unbound: %v", r)
 	}
 	if got := mw.bind(q, &MWBind{MW: mw, MR: mr, Addr: 0x1000, Length: 1, Access: AccessZeroBased}); got != keyAccess {
@@ -108,7 +108,7 @@ func TestType1Window(t *testing.T) {
 		{"right of the region only", q, key, 0x1040, 1, AccessRemoteRead, keyAccess},
 		{"range of the region only", q, key, 0x1000, 1, AccessRemoteWrite, keyRange},
 	} {
-		ref, r := c.q.remoteAccess(c.key, c.va, c.n, c.need)
+		ref, r := c.q.remoteAccess(c.q.pd, c.key, c.va, c.n, c.need)
 		if r != c.want || (r == keyOK && ref.va != 0x5040) {
 			t.Errorf("%s: %v at %x, want %v", c.name, r, ref.va, c.want)
 		}
@@ -130,7 +130,7 @@ func TestType1Window(t *testing.T) {
 	if s := q.bindMW(&bind); s != WCSuccess {
 		t.Errorf("unbind: %v", s)
 	}
-	if _, r := q.remoteAccess(mw.RKey(), 0x1040, 1, AccessRemoteWrite); r != keyState {
+	if _, r := q.remoteAccess(q.pd, mw.RKey(), 0x1040, 1, AccessRemoteWrite); r != keyState {
 		t.Errorf("unbound: %v", r)
 	}
 	d.must(mr.Dereg())
@@ -155,15 +155,15 @@ func TestType2Window(t *testing.T) {
 	if got := mw.bind(q, &bind); got != keyState {
 		t.Errorf("bind of a bound window: %v", got) // o10-37.2.30
 	}
-	ref, r := q.remoteAccess(key, 0x10, 0x30, AccessRemoteRead)
+	ref, r := q.remoteAccess(q.pd, key, 0x10, 0x30, AccessRemoteRead)
 	if r != keyOK || ref.va != 0x5050 {
 		t.Errorf("zero-based: %v at %x", r, ref.va)
 	}
 	ref.release()
-	if _, r := q.remoteAccess(key, 0x1040, 1, AccessRemoteRead); r != keyRange {
+	if _, r := q.remoteAccess(q.pd, key, 0x1040, 1, AccessRemoteRead); r != keyRange {
 		t.Errorf("address of the region: %v", r)
 	}
-	if _, r := q2.remoteAccess(key, 0, 1, AccessRemoteRead); r != keyQP {
+	if _, r := q2.remoteAccess(q2.pd, key, 0, 1, AccessRemoteRead); r != keyQP {
 		t.Errorf("other QP: %v", r)
 	}
 	if !q.flushesRegion(key, AccessRemoteRead) || q2.flushesRegion(key, 0) {
@@ -186,7 +186,7 @@ func TestType2Window(t *testing.T) {
 			t.Errorf("invalidate, %s: %v, want %v", c.name, got, c.want)
 		}
 	}
-	if _, r := q.remoteAccess(key, 0, 1, AccessRemoteRead); r != keyState {
+	if _, r := q.remoteAccess(q.pd, key, 0, 1, AccessRemoteRead); r != keyState {
 		t.Errorf("invalidated: %v", r)
 	}
 	bind.Length = 0
@@ -230,7 +230,7 @@ func TestType2AWindow(t *testing.T) {
 			d.must(other.Destroy()) // it has none
 			if c.ties {
 				d.want(q.Destroy(), ErrBusy, "qp")
-				if ref, r := q.remoteAccess(key, 0x1000, 8, AccessRemoteRead); r != keyOK {
+				if ref, r := q.remoteAccess(q.pd, key, 0x1000, 8, AccessRemoteRead); r != keyOK {
 					t.Errorf("after the refusal: %v", r)
 				} else {
 					ref.release()
@@ -242,7 +242,7 @@ func TestType2AWindow(t *testing.T) {
 				return
 			}
 			d.must(q.Destroy())
-			if _, r := d.qp(pd, QPRC).remoteAccess(key, 0x1000, 8, AccessRemoteRead); r != keyQP {
+			if _, r := d.qp(pd, QPRC).remoteAccess(pd, key, 0x1000, 8, AccessRemoteRead); r != keyQP {
 				t.Errorf("another QP of the domain: %v", r)
 			}
 			d.want(mr.Dereg(), ErrBusy, "mr")

@@ -150,6 +150,13 @@ func (o *objDev) cq(n int) *CQ {
 
 func (o *objDev) qp(pd *PD, typ QPType) *QP {
 	o.t.Helper()
+	if typ == QPXRCTgt {
+		x, err := o.Whole().OpenXRCD(XRCDInit{})
+		o.must(err)
+		q, err := o.Whole().CreateTarget(x, QPInitAttr{})
+		o.must(err)
+		return q
+	}
 	cq := o.cq(16)
 	q, err := pd.CreateQP(QPInitAttr{Type: typ, SendCQ: cq, RecvCQ: cq,
 		Cap: QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 2, MaxRecvSGE: 2}})

@@ -27,38 +27,65 @@ func (m *messageOps) at(begins, ends bool) wire.Opcode {
 	}
 }
 
-// sendOpcodes holds the opcodes of each service's messages, readOps those of a
-// READ's responses.
-var sendOpcodes = [...][WRAtomicWrite + 1]messageOps{
-	0: {
+// typeFacts are what distinguishes a type of queue pair on the wire.
+type typeFacts struct {
+	service  wire.Service
+	reliable bool       // requests are acknowledged, and sent again
+	lacks    QPAttrMask // attributes of RC that it does not have (qpattr.go)
+
+	messages [WRAtomicWrite + 1]messageOps // of the requester, by operation
+	answers  messageOps                    // to a READ
+}
+
+// factsOf are the facts of each type; a type without an entry does not exist.
+var factsOf = map[QPType]*typeFacts{
+	QPRC: {service: wire.ServiceRC, reliable: true, messages: reliableOps, answers: readOps},
+	QPUC: {service: wire.ServiceUC, messages: [...]messageOps{
+		WRSend:        {wire.UCSendFirst, wire.UCSendMiddle, wire.UCSendLast, wire.UCSendOnly},
+		WRSendImm:     {wire.UCSendFirst, wire.UCSendMiddle, wire.UCSendLastImm, wire.UCSendOnlyImm},
+		WRWrite:       {wire.UCWriteFirst, wire.UCWriteMiddle, wire.UCWriteLast, wire.UCWriteOnly},
+		WRWriteImm:    {wire.UCWriteFirst, wire.UCWriteMiddle, wire.UCWriteLastImm, wire.UCWriteOnlyImm},
+		WRAtomicWrite: {}, // there is none
+	}},
+	QPUD: {service: wire.ServiceUD, messages: [...]messageOps{ // a message is one packet
+		WRSend:        {opOnly: wire.UDSendOnly},
+		WRSendImm:     {opOnly: wire.UDSendOnlyImm},
+		WRAtomicWrite: {},
+	}},
+	QPXRCIni: xrcFacts(QPAttrMaxDestRdAtomic | QPAttrMinRNRTimer),
+	QPXRCTgt: xrcFacts(QPAttrRetryCnt | QPAttrRNRRetry | QPAttrMaxRdAtomic),
+}
+
+var (
+	reliableOps = [WRAtomicWrite + 1]messageOps{
 		WRSend:     {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast, wire.RCSendOnly},
 		WRSendImm:  {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastImm, wire.RCSendOnlyImm},
 		WRSendInv:  {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastInv, wire.RCSendOnlyInv},
 		WRWrite:    {wire.RCWriteFirst, wire.RCWriteMiddle, wire.RCWriteLast, wire.RCWriteOnly},
 		WRWriteImm: {wire.RCWriteFirst, wire.RCWriteMiddle, wire.RCWriteLastImm, wire.RCWriteOnlyImm},
-	},
-	1: {
-		WRSend:     {wire.UCSendFirst, wire.UCSendMiddle, wire.UCSendLast, wire.UCSendOnly},
-		WRSendImm:  {wire.UCSendFirst, wire.UCSendMiddle, wire.UCSendLastImm, wire.UCSendOnlyImm},
-		WRWrite:    {wire.UCWriteFirst, wire.UCWriteMiddle, wire.UCWriteLast, wire.UCWriteOnly},
-		WRWriteImm: {wire.UCWriteFirst, wire.UCWriteMiddle, wire.UCWriteLastImm, wire.UCWriteOnlyImm},
-	},
-	2: { // a message is one packet
-		WRSend:    {opOnly: wire.UDSendOnly},
-		WRSendImm: {opOnly: wire.UDSendOnlyImm},
-	},
+	}
+	readOps = messageOps{wire.RCReadResponseFirst, wire.RCReadResponseMiddle,
+		wire.RCReadResponseLast, wire.RCReadResponseOnly}
+)
+
+// xrcFacts returns the facts of a half of XRC: the operations are those of RC, with opcodes of
+// their own (IBA A14).
+func xrcFacts(lacks QPAttrMask) *typeFacts {
+	f := &typeFacts{service: wire.ServiceXRC, reliable: true, lacks: lacks, messages: reliableOps, answers: readOps}
+	for op := range f.messages {
+		f.messages[op].move(f.service)
+	}
+	f.answers.move(f.service)
+	return f
 }
 
-var readOps = messageOps{wire.RCReadResponseFirst, wire.RCReadResponseMiddle,
-	wire.RCReadResponseLast, wire.RCReadResponseOnly}
-
-func (q *QP) messageOps(op WROpcode) *messageOps {
-	switch q.typ {
-	case QPRC:
-		return &sendOpcodes[0][op]
-	case QPUC:
-		return &sendOpcodes[1][op]
-	default:
-		return &sendOpcodes[2][op]
+func (m *messageOps) move(s wire.Service) {
+	for i := range m {
+		m[i] = s.Of(m[i])
 	}
 }
+
+func (q *QP) messageOps(op WROpcode) *messageOps { return &q.facts.messages[op] }
+
+// opcode returns the QP's opcode for one of RC.
+func (q *QP) opcode(rc wire.Opcode) wire.Opcode { return q.facts.service.Of(rc) }

@@ -179,12 +179,17 @@ func newPair(t testing.TB, n, memory int, mtu MTU) *pair {
 
 func connect(t testing.TB, q, peer *QP, gid wire.GID, mtu MTU) {
 	t.Helper()
+	connectAs(t, QPRC, q, peer, gid, mtu)
+}
+
+func connectAs(t testing.TB, typ QPType, q, peer *QP, gid wire.GID, mtu MTU) {
+	t.Helper()
 	a := QPAttr{PortNum: 1, Access: allRemote, PathMTU: mtu, DestQPN: peer.Num(), RQPSN: 0xfffff0,
 		MaxDestRdAtomic: 16, MinRNRTimer: 12, AH: AHAttr{DGID: gid, PortNum: 1},
 		Timeout: 14, RetryCnt: 7, RNRRetry: 7, SQPSN: 0xfffff0, MaxRdAtomic: 16}
 	for from := range QPRTS {
 		a.State = from + 1
-		must.OK(t, q.Modify(&a, RequiredMask(QPRC, from, a.State)))
+		must.OK(t, q.Modify(&a, RequiredMask(typ, from, a.State)))
 	}
 }
 

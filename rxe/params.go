@@ -376,6 +376,8 @@ const (
 	sendEntryBytes = 320
 	// useDying is above any number of accesses in flight (keys.go).
 	useDying = 1 << 62
+	// maxXRCDs is how many XRC domains a device has. Twice: more memory for hostile programs.
+	maxXRCDs = 1 << 16
 	// memoryPage is the unit of LimitMemory, in bytes.
 	memoryPage = 4096
 	// leastHeaders is what the shortest packet has beside its payload, in bytes: IPv4 (RFC 791),

@@ -38,13 +38,13 @@ func (p *pools) init() {
 
 // take takes n bytes. It returns how many a QP may have in all. One that would have more gives them
 // back.
-func (p *pool) take(n int, typ QPType) (limit int) {
+func (p *pool) take(n int, reliable bool) (limit int) {
 	switch have := p.used.Add(int64(n)); {
 	case p.most != 0 && have > p.most:
 		return 0
 	case have > p.scarceAbove:
 		return int(p.eachScarce)
-	case have <= p.plentiful && typ != QPRC:
+	case have <= p.plentiful && !reliable:
 		return int(p.eachPlentiful)
 	default:
 		return int(p.each)

@@ -1,6 +1,7 @@
 package rxe
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -65,9 +66,11 @@ type port struct {
 	state atomic.Uint32
 	mtu   atomic.Uint32
 	speed atomic.Pointer[LinkSpeed]
+	gids  int // entries of the table
 }
 
-func (p *port) init() {
+func (p *port) init(gids int) {
+	p.gids = cmp.Or(gids, gidTableLen)
 	p.state.Store(uint32(PortDown))
 	p.mtu.Store(uint32(firstMTU))
 	p.speed.Store(&linkSpeeds[0])
@@ -137,7 +140,7 @@ func (d *Device) SetPort(state PortState, activeMTU MTU) error {
 // EventGIDChange. Routes made before keep their source address.
 func (d *Device) SetGIDs(gids []wire.GID) error {
 	const op = "SetGIDs"
-	if len(gids) > gidTableLen {
+	if len(gids) > d.port.gids {
 		return invalid(op, "gids", "more than the table holds", "set fewer")
 	}
 	for _, g := range gids {
@@ -160,7 +163,7 @@ func (d *Device) QueryPort() PortAttr {
 		State:         PortState(d.port.state.Load()),
 		MaxMTU:        maxMTU,
 		ActiveMTU:     d.activeMTU(),
-		GIDTblLen:     gidTableLen,
+		GIDTblLen:     d.port.gids,
 		PKeyTblLen:    uint16(len(pkeyTable)),
 		PortCapFlags:  portCapCM,
 		MaxMsgSize:    d.whole.attr.MaxMsgSize,
@@ -183,7 +186,7 @@ func (d *Device) QueryPort() PortAttr {
 // QueryGID returns entry i of the GID table, zero when it is empty
 // (ibv_query_gid). ErrInvalid beyond the table.
 func (d *Device) QueryGID(i int) (wire.GID, error) {
-	if i < 0 || i >= gidTableLen {
+	if i < 0 || i >= d.port.gids {
 		return wire.GID{}, invalid("QueryGID", "index", "beyond the GID table", "ask query_port for gid_tbl_len")
 	}
 	gids := d.gids.Load().gids

@@ -159,3 +159,27 @@ func TestMulticastMembership(t *testing.T) {
 		t.Errorf("attach of a destroyed QP: %v, joined %v", err, d.link.joined)
 	}
 }
+
+// TestShortGIDTable: a device has as many entries as it was made with.
+func TestShortGIDTable(t *testing.T) {
+	d, err := New(Config{Name: "rxe0", Link: new(objLink), Clock: objClock{}, Seed: objSeed, GIDTableLen: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() //nolint:errcheck // nothing was made in it
+	if n := d.QueryPort().GIDTblLen; n != 2 {
+		t.Errorf("the port says %d", n)
+	}
+	if err := d.SetGIDs([]wire.GID{objGID6, objGID4}); err != nil {
+		t.Error(err)
+	}
+	if err := d.SetGIDs(make([]wire.GID, 3)); !errors.Is(err, ErrInvalid) {
+		t.Errorf("three entries: %v", err)
+	}
+	if g, err := d.QueryGID(1); err != nil || g != objGID4 {
+		t.Errorf("gid 1: %v, %v", g, err)
+	}
+	if _, err := d.QueryGID(2); !errors.Is(err, ErrInvalid) {
+		t.Errorf("gid 2: %v", err)
+	}
+}

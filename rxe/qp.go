@@ -14,7 +14,9 @@ import (
 // (BenchmarkManyQPs).
 type QP struct {
 	qpMade
-	dead bool // destroyed
+	intake
+	srqn uint32 // SRQ.Num of an XRC target's intake
+	dead bool   // destroyed
 	admissionState
 	peering
 	attr QPAttr // as set by Modify; attr.State is the state
@@ -36,28 +38,39 @@ type QP struct {
 	groups  mcastGroups
 	// of type 2 that are bound on it; changed with the QP locked when it grows
 	windows  atomic.Int32
+	opens    int32 // of an XRC target: callers that have not destroyed it; under dev.mu
 	snapshot atomic.Pointer[QPSnapshot]
 }
 
 // qpMade is what CreateQP has set. It never changes.
 type qpMade struct {
-	dev            *Device
-	qpn            wire.QPN
-	typ            QPType
-	signalAll      bool
-	srq            *SRQ
-	sendCQ, recvCQ *CQ
-	chaos          *chaos // nil: off
-	faults         WorkFaults
-	onSendDone     func(n uint32)
-	maxMessage     uint64    // bytes
-	rq             RecvRing  // nil with an SRQ
-	rring          *recvRing // rq, if it is the QP's own
-	pd             *PD
-	sub            *Subdevice
-	reports        Reports
-	observer       Observer // nil: none
-	owner          any
+	dev                 *Device
+	qpn                 wire.QPN
+	typ                 QPType
+	number              numberKind
+	reliable, signalAll bool
+	facts               *typeFacts
+	sendCQ              *CQ    // nil: an XRC target
+	xrcd                *XRCD  // of an XRC target
+	chaos               *chaos // nil: off
+	faults              WorkFaults
+	onSendDone          func(n uint32)
+	maxMessage          uint64    // bytes
+	rq                  RecvRing  // nil with an SRQ, and without a receive queue
+	rring               *recvRing // rq, if it is the QP's own
+	sub                 *Subdevice
+	reports             Reports
+	observer            Observer // nil: none
+	owner               any
+}
+
+// intake is where the responder takes receive work requests from, and to which domain the keys of
+// requests belong. An XRC target has that of the SRQ which the request at hand names: it changes
+// with the QP locked (responder.chooseSRQ). That of other QPs never changes.
+type intake struct {
+	srq    *SRQ // nil: none
+	recvCQ *CQ  // nil: an XRC initiator
+	pd     *PD
 }
 
 // peering is how a connected QP reaches its peer. It follows from attr.
@@ -130,7 +143,7 @@ func (q *QP) flushQueues() {
 	q.flushSend()
 	q.resp.flushRecv(q)
 	q.clearDeadlines()
-	if q.srq != nil {
+	if q.typ == QPXRCTgt || q.srq != nil {
 		q.dev.event(Event{Type: EventQPLastWQEReached, QP: q})
 	}
 }

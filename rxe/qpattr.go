@@ -111,12 +111,14 @@ func attrsFor(typ QPType, from, to QPState) (attrSet, bool) {
 		return s.ud, ok
 	case QPUC:
 		return s.uc, ok
-	case QPRC:
-		// A reliable QP never enters SQE (IBA 10.3.1).
-		return s.rc, ok && from != QPSQE
-	default:
+	default: // RC and XRC
+	}
+	f := factsOf[typ]
+	if f == nil {
 		return attrSet{}, false
 	}
+	// A reliable QP never enters SQE (IBA 10.3.1).
+	return attrSet{s.rc.required &^ f.lacks, s.rc.optional &^ f.lacks}, ok && from != QPSQE
 }
 
 // RequiredMask returns the attributes that a transition requires, QPAttrState

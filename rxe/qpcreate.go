@@ -10,28 +10,36 @@ const sgeBytes = 16
 // CreateQP makes a queue pair in RESET (ibv_create_qp). Its sizes are at least
 // those asked for; Query returns them.
 func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
-	const op = "CreateQP"
-	d := pd.dev
-	if err := pd.checkInit(op, &init); err != nil {
+	if err := pd.checkInit("CreateQP", &init); err != nil {
 		return nil, err
 	}
+	return pd.sub.newQP(pd, nil, init)
+}
+
+// newQP makes a queue pair of what has been checked. An XRC target has an XRC domain, others a
+// protection domain.
+func (s *Subdevice) newQP(pd *PD, x *XRCD, init QPInitAttr) (*QP, error) {
+	const op = "CreateQP"
+	d, facts := s.dev, factsOf[init.Type]
 	q := &QP{
 		qpMade: qpMade{
-			dev: d, sub: pd.sub, maxMessage: pd.sub.maxMessage(), pd: pd, typ: init.Type,
-			sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ, signalAll: init.SignalAll,
+			dev: d, sub: s, maxMessage: s.maxMessage(), typ: init.Type, facts: facts, reliable: facts.reliable,
+			sendCQ: init.SendCQ, xrcd: x, signalAll: init.SignalAll,
 			onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults, reports: init.Reports, observer: init.Observer,
 			chaos: init.Chaos.forQP(&d.pools.late),
 		},
+		intake:  intake{srq: init.SRQ, recvCQ: init.RecvCQ, pd: pd},
 		listing: listing{user: init.User},
+		opens:   1,
 	}
 	q.gate.init()
-	q.attr.Cap = pd.sub.roundCap(init.Cap)
+	q.attr.Cap = s.roundCap(init.Cap)
 	if err := q.claim(op); err != nil {
 		return nil, err
 	}
 	q.sub.passed(LimitQPWR, LimitSGE, LimitInline)
 	switch {
-	case q.srq != nil:
+	case q.srq != nil, q.recvCQ == nil: // an XRC initiator or target has no receive queue
 		q.attr.Cap.MaxRecvWR, q.attr.Cap.MaxRecvSGE = 0, 0
 	case init.RecvRing != nil:
 		q.rq = init.RecvRing
@@ -52,10 +60,15 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 
 func (pd *PD) checkInit(op string, a *QPInitAttr) error {
 	switch {
-	case a.Type != QPRC && a.Type != QPUC && a.Type != QPUD:
+	case a.Type == QPXRCTgt:
+		return invalid(op, "qp_type", "a target belongs to an XRC domain", "create it with the domain")
+	case factsOf[a.Type] == nil:
 		return &OpError{Op: op, Arg: "qp_type", Why: a.Type.String(), Err: ErrNotSupported}
 	case a.SendCQ == nil || a.SendCQ.dev != pd.dev:
 		return invalid(op, "send_cq", "is not of this device", "use a CQ of the PD's context")
+	case a.Type == QPXRCIni:
+		a.RecvCQ, a.SRQ, a.RecvRing = nil, nil, nil // ignored, as the kernel does (create_qp)
+		return pd.sub.CheckQPCap(&a.Cap, true)
 	case a.RecvCQ == nil || a.RecvCQ.dev != pd.dev:
 		return invalid(op, "recv_cq", "is not of this device", "use a CQ of the PD's context")
 	case a.SRQ != nil && a.SRQ.dev != pd.dev:
@@ -104,11 +117,13 @@ func (q *QP) claim(op string) error {
 	switch {
 	case d.closed:
 		return opErr(op, "device", ErrClosed)
-	case q.pd.dead:
+	case q.pd != nil && q.pd.dead:
 		return opErr(op, "pd", ErrClosed)
-	case q.sendCQ.dead:
+	case q.xrcd != nil && q.xrcd.opens == 0:
+		return opErr(op, "xrcd", ErrClosed)
+	case q.sendCQ != nil && q.sendCQ.dead:
 		return opErr(op, "send_cq", ErrClosed)
-	case q.recvCQ.dead:
+	case q.recvCQ != nil && q.recvCQ.dead:
 		return opErr(op, "recv_cq", ErrClosed)
 	case q.srq != nil && q.srq.dead:
 		return opErr(op, "srq", ErrClosed)
@@ -126,9 +141,15 @@ func (q *QP) claim(op string) error {
 
 // use adds n to the users of what the QP refers to. The caller holds dev.mu.
 func (q *QP) use(n int) {
+	if q.xrcd != nil { // it uses nothing of its intake, which changes
+		q.xrcd.users += n
+		return
+	}
 	q.pd.children += n
 	q.sendCQ.users += n
-	q.recvCQ.users += n
+	if q.recvCQ != nil {
+		q.recvCQ.users += n
+	}
 	if q.srq != nil {
 		q.srq.users += n
 	}
@@ -144,17 +165,26 @@ func (q *QP) Query() (QPAttr, QPInitAttr, error) {
 	q.flushLate()
 	attr := q.attr
 	attr.CurState = attr.State
-	return attr, QPInitAttr{
-		Type: q.typ, SendCQ: q.sendCQ, RecvCQ: q.recvCQ, SRQ: q.srq,
-		Cap: attr.Cap, SignalAll: q.signalAll,
-	}, nil
+	init := QPInitAttr{Type: q.typ, SendCQ: q.sendCQ, Cap: attr.Cap, SignalAll: q.signalAll}
+	if q.typ != QPXRCTgt {
+		init.RecvCQ, init.SRQ = q.recvCQ, q.srq
+	}
+	return attr, init, nil
 }
 
-// Destroy frees the queue pair and its queued work, which does not complete
-// (ibv_destroy_qp). It returns ErrBusy while the QP is attached to a multicast
-// group or type 2A windows are bound on it. It waits for a thread that accesses
-// memory on behalf of the QP, however long that takes.
+// Destroy frees the queue pair and its queued work, which does not complete (ibv_destroy_qp). It
+// returns ErrBusy while the QP is attached to a multicast group or type 2A windows are bound on it.
+// It waits for a thread that accesses memory on behalf of the QP, however long that takes. Of those
+// that have opened an XRC target, only the last one frees it.
 func (q *QP) Destroy() error {
+	if !q.release() {
+		return nil
+	}
+	return q.destroy()
+}
+
+// destroy is Destroy, even if other callers have opened the QP.
+func (q *QP) destroy() error {
 	d := q.dev
 	if err := q.die(); err != nil {
 		return err

@@ -23,6 +23,18 @@ func TestQueryReturnsWhatWasSet(t *testing.T) {
 			a.Access, a.AH, a.PortNum = set.Access, set.AH, set.PortNum
 			return a
 		},
+		QPXRCIni: func(a, set QPAttr) QPAttr {
+			a.PathMTU, a.RQPSN, a.SQPSN, a.DestQPN = set.PathMTU, set.RQPSN, set.SQPSN, set.DestQPN
+			a.Access, a.AH, a.PortNum, a.MaxRdAtomic = set.Access, set.AH, set.PortNum, set.MaxRdAtomic
+			a.Timeout, a.RetryCnt, a.RNRRetry = set.Timeout, set.RetryCnt, set.RNRRetry
+			return a
+		},
+		QPXRCTgt: func(a, set QPAttr) QPAttr {
+			a.PathMTU, a.RQPSN, a.SQPSN, a.DestQPN = set.PathMTU, set.RQPSN, set.SQPSN, set.DestQPN
+			a.Access, a.AH, a.PortNum, a.MaxDestRdAtomic = set.Access, set.AH, set.PortNum, set.MaxDestRdAtomic
+			a.MinRNRTimer, a.Timeout = set.MinRNRTimer, set.Timeout
+			return a
+		},
 		QPUD: func(a, set QPAttr) QPAttr {
 			a.SQPSN, a.QKey, a.PortNum = set.SQPSN, set.QKey, set.PortNum
 			return a

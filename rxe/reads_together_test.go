@@ -71,7 +71,7 @@ func TestLongReadsStop(t *testing.T) {
 			r := &q.resp
 			q.lock()
 			for range 6 {
-				r.queue = append(r.queue, response{kind: respondRead, rkey: p.b.mr.RKey(), left: size, total: size})
+				r.queue = append(r.queue, response{kind: respondRead, rkey: p.b.mr.RKey(), pd: q.pd, left: size, total: size})
 			}
 			tt.change(q, r.queue)
 			packets := 0

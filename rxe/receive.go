@@ -189,7 +189,7 @@ func (q *QP) refusal(pkt wire.Packet, dg *wire.Datagram) *atomic.Uint64 {
 	switch {
 	case q.dead || !q.listens(cnp || info.Has(wire.OpRequest)):
 		return &c.BadState
-	case info.Service != q.typ.service() && !cnp:
+	case info.Service != q.facts.service && !cnp:
 		return &c.BadType
 	case !wire.PKeyMatch(pkt.PKey(), q.pkey):
 		return &c.BadPKey
@@ -216,16 +216,5 @@ func (q *QP) listens(request bool) bool {
 		return request
 	default:
 		return false
-	}
-}
-
-func (t QPType) service() wire.Service {
-	switch t {
-	case QPRC:
-		return wire.ServiceRC
-	case QPUC:
-		return wire.ServiceUC
-	default:
-		return wire.ServiceUD
 	}
 }

@@ -15,7 +15,7 @@ type lateLooks struct {
 
 // watchReceives begins to look for receives. The QP has entered ERR.
 func (q *QP) watchReceives() {
-	if q.srq != nil || q.rring != nil || q.resp.late.since != 0 {
+	if q.rq == nil || q.rring != nil || q.resp.late.since != 0 {
 		return // the QP has no queue of its own, or PostRecv flushes it
 	}
 	now := q.dev.cfg.Clock.Now()

@@ -36,7 +36,7 @@ func (q *QP) runRequester(st *step) {
 		q.resp.held.requested(q, st)
 	}
 	q.retire()
-	if q.typ == QPRC && q.send.retransmitAt == 0 && q.send.rnrUntil == 0 && q.send.una != q.send.psn {
+	if q.reliable && q.send.retransmitAt == 0 && q.send.rnrUntil == 0 && q.send.una != q.send.psn {
 		q.comp.armRetransmit(q, st.now)
 	}
 }
@@ -90,19 +90,21 @@ func (wqe *sendEntry) begin(first wire.PSN, packets uint32) {
 	wqe.first, wqe.last = first, first.Add(packets-1)
 }
 
-// doLocalOp executes BIND MW and LOCAL INV once all earlier requests have completed
+// doLocalOp executes BIND MW, LOCAL INV and NOP once all earlier requests have completed
 // (rxe_do_local_ops). So nothing that is outstanding uses the key that changes.
 func (q *QP) doLocalOp(wqe *sendEntry) hold {
 	q.retire()
 	if q.sq.cons != q.send.cur || q.sq.empty() {
 		return holdDrain
 	}
-	if q.chaos != nil && !q.chaos.invalidates(q) {
+	if wqe.op != WRNop && q.chaos != nil && !q.chaos.invalidates(q) {
 		return holdFailed
 	}
-	if wqe.op == WRBindMW {
+	switch wqe.op {
+	case WRNop:
+	case WRBindMW:
 		wqe.status = q.bindMW(wqe.bind)
-	} else {
+	default:
 		wqe.status = q.localInvalidate(wqe.invRKey)
 	}
 	wqe.started = true
@@ -119,7 +121,7 @@ func (q *QP) doLocalOp(wqe *sendEntry) hold {
 // sendSome sends the next packets of wqe.
 func (q *QP) sendSome(wqe *sendEntry, st *step) hold {
 	room := uint32(groupPackets)
-	if q.typ == QPRC {
+	if q.reliable {
 		out := q.send.psn.Diff(q.send.una)
 		if out >= q.send.window {
 			return holdWindow
@@ -154,7 +156,7 @@ func (q *QP) advance(wqe *sendEntry, n uint32) {
 	}
 	if s.psn.Diff(wqe.last) > 0 {
 		s.cur++
-		if q.typ != QPRC {
+		if !q.reliable {
 			wqe.done = true
 			s.una = s.psn
 		}

@@ -2,8 +2,8 @@ package rxe
 
 import "github.com/gorxe/gorxe/wire"
 
-// maxHeader bounds the transport headers of a data packet: BTH, RETH, ImmDt.
-const maxHeader = 12 + 16 + 4 + 3 // IBA 9.2 and 9.3, and the pad
+// maxHeader bounds the transport headers of a data packet: BTH, XRCETH, RETH, ImmDt.
+const maxHeader = 12 + 4 + 16 + 4 + 3 // IBA 9.2, 9.3 and A14, and the pad
 
 // sendData sends up to room packets, of wqe or of several messages that begin with it.
 func (q *QP) sendData(wqe *sendEntry, room uint32, st *step) hold {
@@ -33,7 +33,7 @@ func (r *requester) fill(q *QP, i int, m *message) {
 		sgl:   wqe.sgl, from: seek(wqe.sgl, index*uint32(mtu)),
 	}
 	if q.typ == QPUD {
-		m.route = wqe.ud.route
+		m.route = wqe.to.route
 	}
 	if wqe.flags&SendInline != 0 {
 		m.inline = wqe.inline[index*uint32(mtu):]
@@ -104,9 +104,10 @@ func (q *QP) dataHeaders(wqe *sendEntry, psn wire.PSN) wire.Headers {
 		DMALen:  wqe.length,
 		Imm:     wqe.imm,
 		InvRKey: wqe.invRKey,
+		XRCSRQN: uint32(wqe.to.num),
 	}
 	if q.typ == QPUD {
-		h.DestQP, h.SrcQP, h.QKey = wqe.ud.qpn, q.qpn, wqe.ud.qkey
+		h.DestQP, h.SrcQP, h.QKey = wqe.to.num, q.qpn, wqe.to.qkey
 		if h.QKey&(1<<31) != 0 { // IBA 10.2.5: the QP's own Q_Key is sent instead
 			h.QKey = q.attr.QKey
 		}
@@ -129,7 +130,7 @@ type ackPace struct {
 }
 
 func (q *QP) ackPace() ackPace {
-	if q.typ != QPRC {
+	if !q.reliable {
 		return ackPace{}
 	}
 	return ackPace{q.req.sinceAckReq, q.ackEvery(min(int(q.send.window)/ackShare, ackEveryPackets) * q.mtu())}
@@ -162,7 +163,7 @@ func (q *QP) sendRead(wqe *sendEntry, room uint32, st *step) hold {
 	}
 	off := index * mtu
 	length := min(n*mtu, wqe.length-off)
-	h := wire.Headers{Opcode: wire.RCReadRequest, PKey: q.pkey, DestQP: q.attr.DestQPN,
+	h := wire.Headers{Opcode: q.opcode(wire.RCReadRequest), PKey: q.pkey, DestQP: q.attr.DestQPN, XRCSRQN: uint32(wqe.to.num),
 		PSN: q.send.psn, AckReq: true, VA: wqe.remoteAddr + uint64(off), RKey: wqe.rkey, DMALen: length}
 	// The rkey of a READ of no bytes is not checked (IBA C9-88). But rdma_rxe compares a repeated
 	// READ's rkey with the one it kept, and drops the request silently if they differ. Linux 6.1
@@ -181,7 +182,7 @@ func (q *QP) sendRead(wqe *sendEntry, room uint32, st *step) hold {
 
 // sendSingle sends the one packet of an atomic, an ATOMIC WRITE or a FLUSH.
 func (q *QP) sendSingle(wqe *sendEntry, st *step) hold {
-	h := wire.Headers{PKey: q.pkey, DestQP: q.attr.DestQPN, PSN: q.send.psn, AckReq: true,
+	h := wire.Headers{PKey: q.pkey, DestQP: q.attr.DestQPN, XRCSRQN: uint32(wqe.to.num), PSN: q.send.psn, AckReq: true,
 		VA: wqe.remoteAddr, RKey: wqe.rkey, DMALen: wqe.length, FlushPlacement: wqe.flush.kind, FlushLevel: wqe.flush.level}
 	size := 0
 	switch wqe.op {
@@ -194,6 +195,7 @@ func (q *QP) sendSingle(wqe *sendEntry, st *step) hold {
 	default:
 		h.Opcode, size = wire.RCAtomicWrite, atomicBytes
 	}
+	h.Opcode = q.opcode(h.Opcode)
 	hl := h.Len()
 	st.reserve(lineBytes+hl+size+wire.ICRCLen, 1, outboxBytes)
 	mark := st.mark()

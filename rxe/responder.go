@@ -20,6 +20,7 @@ type responder struct {
 	openMessage wire.OpFlags // kind of the message being received: OpSend, OpWrite or 0
 	nakSent     bool         // a NAK has told the peer where to continue; it gets no second one
 	established bool         // EventCommEst was raised
+	told        bool         // UC: that the peer has another path MTU was reported
 	ending      bool         // queue ends with a fatal NAK: nothing more is executed
 
 	ack      acking
@@ -39,17 +40,17 @@ type responder struct {
 	grh [wire.GRHLen]byte // GRH of the datagram being received
 	wc  WC                // the completion being made
 
-	asked  WorkFault // of faultAsked
-	misfit uint64    // of faultLength: see packet.otherMTU
+	asked  *WorkFault // of faultAsked
+	misfit uint64     // of faultLength: see packet.otherMTU
 }
 
 // receiving is the receive work request that the responder has taken off the queue.
 type receiving struct {
 	wqe    RecvWQE
 	hasWQE bool
-	at     cursor
 	// malformed: the owner of the receive queue says that wqe is malformed.
 	malformed bool
+	at        cursor
 	capacity  uint64 // bytes of wqe.SGL
 	bytes     uint64 // received into it
 }
@@ -130,8 +131,8 @@ func (r *responder) flushRecv(q *QP) {
 		r.recv.hasWQE = false
 		q.pushRecvError(r.recv.wqe.ID, WCFlushErr)
 	}
-	if q.srq != nil {
-		return
+	if q.rq == nil {
+		return // an SRQ, or none
 	}
 	for range q.attr.Cap.MaxRecvWR {
 		ok, _ := q.popRecv(&r.recv.wqe)
@@ -155,12 +156,15 @@ func (r *responder) request(q *QP, pkt packet, dg *wire.Datagram, st *step) {
 		q.dev.event(Event{Type: EventCommEst, QP: q})
 	}
 	switch q.typ {
-	case QPRC:
+	case QPRC, QPXRCTgt:
 		r.requestRC(q, pkt, dg, st)
 	case QPUC:
 		r.requestUC(q, pkt, st)
 	case QPUD:
 		r.requestUD(q, pkt.Packet, dg, st)
+	default: // an XRC initiator has no responder
+		q.dev.counters.BadType.Add(1)
+		q.tallies.stats.Dropped.Add(1)
 	}
 }
 
@@ -174,7 +178,7 @@ func (r *responder) endBatch(q *QP, st *step) {
 	r.emitACK(q, st)
 }
 
-// requestRC handles a request of the RC service, or defers it.
+// requestRC handles a request of the RC or the XRC service, or defers it.
 func (r *responder) requestRC(q *QP, pkt packet, dg *wire.Datagram, st *step) {
 	switch {
 	case r.mustWait(q, pkt, st):

@@ -18,7 +18,7 @@ func (r *responder) check(q *QP, pkt packet, st *step) fault {
 	if !q.checkOpValid(pkt.Packet) {
 		return faultQPAccess
 	}
-	if f := r.checkResource(q, pkt.Info(), st); f != faultNone {
+	if f := r.checkResource(q, pkt.Packet, st); f != faultNone {
 		return f
 	}
 	return r.checkLength(q, pkt)
@@ -98,9 +98,38 @@ func (q *QP) checkOpValid(pkt wire.Packet) bool {
 	return q.attr.Access&need == need
 }
 
+// chooseSRQ makes the SRQ that a request names the target's intake. Each packet names it, and those
+// of one message name the same one (IBA A14). The number may have lost its SRQ since the last
+// packet.
+func (r *responder) chooseSRQ(q *QP, pkt wire.Packet, st *step) fault {
+	s := q.dev.xrcSRQs.lookup(pkt.XRCSRQN())
+	switch {
+	case s == nil || s.xrc.xrcd != q.xrcd:
+		return faultSRQN
+	case s == q.srq:
+		return faultNone
+	case !pkt.Info().Has(wire.OpStart):
+		return faultSRQN
+	case !r.flushPayload(q, st): // it completes receives of the SRQ before
+		return faultSRQN // the QP fails because of that
+	}
+	if r.recv.hasWQE { // for a message that its sender has given up
+		r.recv.hasWQE = false
+		q.pushRecvError(r.recv.wqe.ID, WCFlushErr)
+	}
+	q.intake, q.srqn = intake{srq: s, recvCQ: s.xrc.cq, pd: s.pd}, s.xrc.num
+	return faultNone
+}
+
 // checkResource makes sure that the responder has what the request uses up: a
 // place for its response, or a receive work request (check_resource).
-func (r *responder) checkResource(q *QP, info *wire.OpInfo, st *step) fault {
+func (r *responder) checkResource(q *QP, pkt wire.Packet, st *step) fault {
+	info := pkt.Info()
+	if info.Has(wire.HasXRCETH) {
+		if f := r.chooseSRQ(q, pkt, st); f != faultNone {
+			return f
+		}
+	}
 	if info.Has(hasResponse) && (q.attr.MaxDestRdAtomic == 0 || r.resourcesFull(q, st)) {
 		return faultDepth
 	}
@@ -198,7 +227,7 @@ func (pkt packet) otherMTU(mtu MTU) uint64 {
 // checkRKey checks the n bytes that a request names, for one or more remote
 // rights (check_rkey). The region is in use until the caller releases ref.
 func (q *QP) checkRKey(rkey wire.RKey, va, n uint64, need Access) (ref regionRef, f fault) {
-	ref, why := q.remoteAccess(rkey, va, n, need)
+	ref, why := q.remoteAccess(q.pd, rkey, va, n, need)
 	if why != keyOK {
 		return regionRef{}, faultRemoteAccess
 	}

@@ -103,7 +103,7 @@ func (r *responder) deferCopy(q *QP, pkt packet, dg *wire.Datagram) {
 // deferItem keeps an item, or drops it when there is no room.
 func (r *responder) deferItem(q *QP, item *inboxItem) bool {
 	pool, size := &q.dev.pools.deferred, item.memory()
-	if limit := pool.take(size, QPRC); r.deferred.list.bytes+size > limit {
+	if limit := pool.take(size, true); r.deferred.list.bytes+size > limit {
 		pool.give(size)
 		q.dropOverrun(item)
 		return false

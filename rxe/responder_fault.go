@@ -31,6 +31,8 @@ const (
 	faultOverflow      // no room in the receive queue's CQ, or its SRQ is in error
 	faultSpaceEnded    // the program that owns the memory has ended
 	faultAsked         // WorkFaults says so
+	// XRC: no such SRQ in the domain of the queue pair, or another one within a message
+	faultSRQN
 	numFaults
 )
 
@@ -65,6 +67,9 @@ var faultRules = [numFaults]struct {
 	faultInvalidate: {status: WCRemInvReqErr},
 	faultOverflow:   {event: EventQPFatal, raise: true, ownSide: true},
 	faultAsked:      {answer: nakOp, tell: true, ownSide: true}, // the status is responder.asked
+	// IBA A14, Invalid XRCETH and XRC Domain Violation. The NAK and the event are those of the
+	// drivers that say what theirs are: docs/design/0080-xrc.md.
+	faultSRQN: {answer: nakAccess, tell: true, event: EventQPAccessErr, raise: true},
 	// As with a device that was reset, the peer finds out by its retries.
 	faultSpaceEnded: {ownSide: true},
 }
@@ -92,6 +97,7 @@ var faultCounters = [numFaults]func(*Counters) *atomic.Uint64{
 	faultInvalidate:    func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultOverflow:      func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
 	faultAsked:         func(c *Counters) *atomic.Uint64 { return &c.BadRecvWQE },
+	faultSRQN:          func(c *Counters) *atomic.Uint64 { return &c.BadAccess },
 	faultSpaceEnded:    func(c *Counters) *atomic.Uint64 { return &c.MemoryEnded },
 }
 
@@ -178,7 +184,7 @@ func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, st *st
 	r.held.release(q, st)
 	r.ack = acking{}
 	r.queue = r.queue[:0]
-	if rule.tell && q.typ == QPRC {
+	if rule.tell && q.reliable {
 		answer := rule.answer
 		if f == faultAsked {
 			answer = r.asked.answer()

@@ -227,13 +227,13 @@ func (r *responder) placed(q *QP, st *step) bool {
 // doComplete finishes the receive work request (do_complete): first the data is in
 // memory, then the key is invalidated, then the completion is pushed.
 func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, st *step) fault {
-	later := q.placesTogether() && q.typ == QPRC && r.pend.kind == wire.OpSend &&
+	later := q.placesTogether() && q.reliable && r.pend.kind == wire.OpSend &&
 		len(r.pend.batch.spans) > 0 && !pkt.Info().Has(wire.OpInv)
 	if !later && !r.flushPayload(q, st) {
 		return faultRecvAccess
 	}
 	r.wc = WC{ID: r.recv.wqe.ID, Opcode: op, ByteLen: n,
-		QPN: q.qpn, SrcQP: q.attr.DestQPN, PKeyIndex: q.attr.PKeyIndex}
+		QPN: q.qpn, SrcQP: q.attr.DestQPN, SRQN: q.srqn, PKeyIndex: q.attr.PKeyIndex}
 	wc, info := &r.wc, pkt.Info()
 	switch f := q.recvFault(op); {
 	case f.Breaks != BreaksNothing:
@@ -242,7 +242,8 @@ func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, st *ste
 	case f.Ends:
 		return faultSpaceEnded
 	case f.Status != WCSuccess:
-		r.asked = f
+		asked := f // the other cases allocate nothing
+		r.asked = &asked
 		return faultAsked
 	case f.ReachLimit && q.srq != nil:
 		q.srq.reachLimit()
@@ -313,7 +314,7 @@ func (r *responder) atomicReply(q *QP, pkt wire.Packet, st *step) fault {
 	}
 	var old uint64
 	var err error
-	if pkt.Opcode() == wire.RCCompareSwap {
+	if pkt.Opcode().Operation() == wire.RCCompareSwap {
 		old, err = ref.mem.CompareSwap(ref.va, pkt.Compare(), pkt.SwapAdd())
 	} else {
 		old, err = ref.mem.FetchAdd(ref.va, pkt.SwapAdd())
@@ -441,7 +442,7 @@ func (r *responder) queueRead(q *QP, pkt wire.Packet, st *step) fault {
 		}
 	}
 	packets := readPackets(n, q.mtu())
-	resp := response{kind: respondRead, psn: pkt.PSN(), rkey: pkt.RKey(), va: pkt.VA(), left: n, total: n}
+	resp := response{kind: respondRead, psn: pkt.PSN(), rkey: pkt.RKey(), pd: q.pd, va: pkt.VA(), left: n, total: n}
 	r.psn = r.psn.Add(packets)
 	r.msn = (r.msn + 1) & wire.MSNMask
 	resp.msn = r.msn

@@ -46,6 +46,10 @@ func (r *responder) requestUC(q *QP, pkt packet, st *step) {
 		}
 		return
 	}
+	if f == faultLength && r.misfit > 0 && !r.told {
+		r.told = true
+		r.reportFault(q, f, psn, WCSuccess) // every message is lost, and nobody else says so
+	}
 	if r.flushPayload(q, st) {
 		r.abandonMessage()
 	}

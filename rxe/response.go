@@ -34,6 +34,7 @@ type response struct {
 	left     uint32 // READ: bytes to be sent
 	total    uint32 // READ: bytes in all
 	va       uint64 // READ: address of the next byte
+	pd       *PD    // READ: of rkey
 	orig     uint64 // atomics: the value before
 	asked    Time   // replay: when the peer asked last
 }
@@ -198,12 +199,12 @@ func (r *responder) emitACK(q *QP, st *step) {
 
 // emit sends a response of one packet.
 func (resp *response) emit(q *QP, st *step) {
-	h := resp.headers(q, wire.RCAck)
+	h := resp.headers(q, q.opcode(wire.RCAck))
 	switch resp.kind {
 	case respondAtomic:
-		h.Opcode, h.AtomicOrig = wire.RCAtomicAck, resp.orig
+		h.Opcode, h.AtomicOrig = q.opcode(wire.RCAtomicAck), resp.orig
 	case respondEmpty:
-		h.Opcode = wire.RCReadResponseOnly
+		h.Opcode = q.opcode(wire.RCReadResponseOnly)
 	default:
 		h.Syndrome = resp.syndrome
 	}
@@ -221,9 +222,9 @@ func (resp *response) headers(q *QP, op wire.Opcode) wire.Headers {
 func (r *responder) fill(q *QP, i int, m *message) {
 	resp := &r.queue[i]
 	*m = message{
-		h: resp.headers(q, 0), ops: &readOps, route: q.route, mtu: q.mtu(),
+		h: resp.headers(q, 0), ops: &q.facts.answers, route: q.route, mtu: q.mtu(),
 		packets: readPackets(resp.left, q.mtu()), size: int(resp.left), begins: !resp.began, ends: true,
-		alone: resp.began || resp.replay, reads: true, rkey: resp.rkey, va: resp.va,
+		alone: resp.began || resp.replay, reads: true, rkey: resp.rkey, va: resp.va, pd: resp.pd,
 	}
 }
 
@@ -247,7 +248,7 @@ func (r *responder) sent(q *QP, packets uint32, st *step) uint32 {
 	resp.advance(n, size)
 	st.readData -= size
 	q.countSent(n, size, st)
-	st.sent.addMessage(&readOps, begins, resp.left == 0, n, &q.dev.opcodes.sent)
+	st.sent.addMessage(&q.facts.answers, begins, resp.left == 0, n, &q.dev.opcodes.sent)
 	if resp.left == 0 {
 		if !resp.replay {
 			r.pace.faster()

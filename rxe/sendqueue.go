@@ -48,7 +48,7 @@ type sendEntry struct {
 	flush      flushArg
 	compareAdd uint64
 	swap       uint64
-	ud         udDest
+	to         destination
 	bind       *MWBind
 }
 
@@ -76,10 +76,11 @@ func (wqe *sendEntry) addFault() *sendFault {
 
 type flushArg struct{ kind, level uint8 }
 
-type udDest struct {
-	route *wire.Route
-	qpn   wire.QPN
-	qkey  uint32
+// destination is what UD and XRC requests name beside the peer of the QP.
+type destination struct {
+	route *wire.Route // UD
+	num   wire.QPN    // UD: of the queue pair; XRC: of the SRQ
+	qkey  uint32      // UD
 }
 
 func (s *sendQueue) at(i uint32) *sendEntry { return &s.wqes[i&s.mask] }
@@ -176,6 +177,9 @@ var sendOps = [...]uint32{
 		1<<WRFetchAdd | 1<<WRLocalInv | 1<<WRBindMW | 1<<WRSendInv | 1<<WRFlush | 1<<WRAtomicWrite,
 	QPUC: 1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRLocalInv | 1<<WRBindMW,
 	QPUD: 1<<WRSend | 1<<WRSendImm,
+	// A14: without FLUSH and ATOMIC WRITE, which came later. QPXRCTgt has no send queue.
+	QPXRCIni: 1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRRead | 1<<WRCompareSwap |
+		1<<WRFetchAdd | 1<<WRLocalInv | 1<<WRBindMW | 1<<WRSendInv,
 }
 
 // Sends reports whether queue pairs of this type have an operation.
@@ -186,6 +190,9 @@ func (t QPType) Sends(op WROpcode) bool {
 // checkSend refuses a malformed work request. The error names the field.
 func (q *QP) checkSend(wr *SendWR) error {
 	const op = "PostSend"
+	if wr.Op == WRNop {
+		return nil
+	}
 	if !q.typ.Sends(wr.Op) {
 		return invalid(op, "opcode", wr.Op.String()+" on "+q.typ.String(), "use an operation of this type of queue pair")
 	}
@@ -228,6 +235,9 @@ func (q *QP) checkSend(wr *SendWR) error {
 		}
 	default:
 	}
+	if q.typ == QPXRCIni && wr.XRCSRQN > wire.QPNMask {
+		return tooBig(op, "xrc.remote_srqn", uint64(wr.XRCSRQN), "exceeds 24 bits", wire.QPNMask)
+	}
 	if q.typ == QPUD {
 		if wr.AH == nil {
 			return invalid(op, "ud.ah", "missing", "name the address handle")
@@ -242,7 +252,7 @@ func (q *QP) checkSend(wr *SendWR) error {
 // bytes returns the payload length of the request.
 func (wr *SendWR) bytes() uint64 {
 	switch {
-	case wr.Op == WRFlush || wr.Op == WRLocalInv || wr.Op == WRBindMW:
+	case wr.Op == WRFlush || wr.Op == WRLocalInv || wr.Op == WRBindMW || wr.Op == WRNop:
 		return 0
 	case wr.Flags&SendInline != 0:
 		return uint64(len(wr.Inline))
@@ -265,7 +275,7 @@ func (wqe *sendEntry) fill(wr *SendWR) {
 	}
 	*wqe = sendEntry{id: wr.ID, op: wr.Op, flags: wr.Flags, length: uint32(wr.bytes()),
 		imm: wr.Imm, invRKey: wr.InvRKey, remoteAddr: wr.RemoteAddr, rkey: wr.RKey,
-		compareAdd: wr.CompareAdd, swap: wr.Swap}
+		compareAdd: wr.CompareAdd, swap: wr.Swap, to: destination{num: wire.QPN(wr.XRCSRQN)}}
 	switch {
 	case wr.Flags&SendInline != 0:
 		inline = append(inline, wr.Inline...)
@@ -286,7 +296,7 @@ func (wqe *sendEntry) fill(wr *SendWR) {
 	default:
 	}
 	if wr.AH != nil {
-		wqe.ud = udDest{wr.AH.route(), wr.RemoteQPN, wr.RemoteQKey}
+		wqe.to = destination{wr.AH.route(), wr.RemoteQPN, wr.RemoteQKey}
 	}
 }
 
@@ -294,7 +304,7 @@ func (wqe *sendEntry) fill(wr *SendWR) {
 func (wqe *sendEntry) posted() SendWR {
 	return SendWR{ID: wqe.id, Op: wqe.op, Flags: wqe.flags, SGL: wqe.sgl, Inline: wqe.inline, Imm: wqe.imm, InvRKey: wqe.invRKey,
 		RemoteAddr: wqe.remoteAddr, RKey: wqe.rkey, CompareAdd: wqe.compareAdd, Swap: wqe.swap, FlushType: wqe.flush.kind,
-		FlushLevel: wqe.flush.level, Bind: wqe.bind, RemoteQPN: wqe.ud.qpn, RemoteQKey: wqe.ud.qkey, Status: wqe.status}
+		FlushLevel: wqe.flush.level, Bind: wqe.bind, RemoteQPN: wqe.to.num, RemoteQKey: wqe.to.qkey, Status: wqe.status}
 }
 
 // apply has the request fail, or complete late, as f says.
@@ -317,7 +327,9 @@ func (wqe *sendEntry) needsResponse() bool {
 
 // isLocalOp reports whether the request needs no peer (WR_LOCAL_OP_MASK of
 // rxe_opcode.c).
-func (wqe *sendEntry) isLocalOp() bool { return wqe.op == WRLocalInv || wqe.op == WRBindMW }
+func (wqe *sendEntry) isLocalOp() bool {
+	return wqe.op == WRLocalInv || wqe.op == WRBindMW || wqe.op == WRNop
+}
 
 // opMask keeps an operation that a hostile queue names inside of sendWCOpcode.
 const opMask = 1<<5 - 1 // enum ibv_wr_opcode needs 4 bits
@@ -420,7 +432,7 @@ func (q *QP) failSend(status WCStatus) {
 		q.cqOverflow()
 		return
 	}
-	fails := q.typ == QPRC || f.event == EventQPFatal
+	fails := q.reliable || f.event == EventQPFatal
 	if fails {
 		q.publishAs(QPErr) // for those who see the completion, and then ask
 	}

@@ -70,7 +70,7 @@ func (s *spanBatch) cover(q *QP, sgl []SGE, at *cursor, b []byte, need Access) b
 			return false
 		}
 		n := min(len(b), int(rest.Length))
-		if !s.extend(uint32(rest.LKey), rest.Addr, b[:n]) && !s.check(q, rest, b[:n], need) {
+		if !s.extend(uint32(rest.LKey), rest.Addr, b[:n]) && !s.check(q, q.pd, rest, b[:n], need) {
 			return false
 		}
 		at.off += uint32(n)
@@ -79,14 +79,14 @@ func (s *spanBatch) cover(q *QP, sgl []SGE, at *cursor, b []byte, need Access) b
 	return true
 }
 
-// check adds the first piece of rest, and checks all of rest. With AccessRemoteRead the key is an
-// rkey.
-func (s *spanBatch) check(q *QP, rest SGE, b []byte, need Access) bool {
+// check adds the first piece of rest, and checks all of rest, whose key belongs to pd. With
+// AccessRemoteRead the key is an rkey.
+func (s *spanBatch) check(q *QP, pd *PD, rest SGE, b []byte, need Access) bool {
 	ref, why := regionRef{}, keyOK
 	if need == AccessRemoteRead {
-		ref, why = q.remoteAccess(wire.RKey(rest.LKey), rest.Addr, uint64(rest.Length), need)
+		ref, why = q.remoteAccess(pd, wire.RKey(rest.LKey), rest.Addr, uint64(rest.Length), need)
 	} else {
-		ref, why = q.localAccess(q.pd, rest, need)
+		ref, why = q.localAccess(pd, rest, need)
 	}
 	if why != keyOK {
 		return false

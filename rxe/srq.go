@@ -13,6 +13,10 @@ type SRQInit struct {
 	// own, which PostRecv fills. For the limit event a ring needs a method Len()
 	// int, which returns the number of waiting work requests.
 	Ring RecvRing
+	// XRCD makes it an SRQ of XRC, whose receive work requests complete in CQ; nil: an ordinary
+	// one.
+	XRCD *XRCD
+	CQ   *CQ
 }
 
 // SRQAttr is struct ibv_srq_attr.
@@ -33,6 +37,7 @@ const (
 type SRQ struct {
 	dev *Device
 	pd  *PD
+	xrc xrcSRQ
 
 	mu   sync.Mutex // a leaf lock
 	attr SRQAttr
@@ -74,7 +79,7 @@ func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
 	if init.Limit > init.MaxWR {
 		return nil, tooBig(op, "srq_limit", uint64(init.Limit), "exceeds max_wr", uint64(init.MaxWR))
 	}
-	if err := pd.sub.claim(op, LimitSRQ, pd); err != nil {
+	if err := pd.claimSRQ(op, &init); err != nil {
 		return nil, err
 	}
 	pd.sub.passed(LimitSRQWR, LimitSRQSGE)
@@ -85,6 +90,12 @@ func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
 		s.ring = s.own
 	}
 	s.fetcher, _ = init.Ring.(FetchingRing)
+	if s.xrc = (xrcSRQ{xrcd: init.XRCD, cq: init.CQ}); s.xrc.xrcd != nil {
+		d.xrcSRQs.insert(s, func() uint32 {
+			s.xrc.num = d.random.index()
+			return s.xrc.num
+		})
+	}
 	d.mu.Lock()
 	d.srqs[s] = struct{}{}
 	d.mu.Unlock()
@@ -221,6 +232,10 @@ func (s *SRQ) Destroy() error {
 	delete(d.srqs, s)
 	s.pd.sub.count(LimitSRQ, -1)
 	s.pd.children--
+	s.xrc.use(-1)
+	if s.xrc.xrcd != nil {
+		d.xrcSRQs.remove(s.xrc.num)
+	}
 	return nil
 }
 

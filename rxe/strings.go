@@ -102,7 +102,7 @@ var qpStateNames = []string{
 
 func (s QPState) String() string { return name(qpStateNames, s, "UNKNOWN") }
 
-var qpTypeNames = []string{QPRC: "RC", QPUC: "UC", QPUD: "UD"}
+var qpTypeNames = []string{QPRC: "RC", QPUC: "UC", QPUD: "UD", QPXRCIni: "XRC_INI", QPXRCTgt: "XRC_TGT"}
 
 func (t QPType) String() string { return name(qpTypeNames, t, "UNKNOWN") }
 
@@ -117,6 +117,7 @@ var wrOpcodeNames = []string{
 	WRLocalInv:    "LOCAL_INV",
 	WRBindMW:      "BIND_MW",
 	WRSendInv:     "SEND_WITH_INV",
+	WRNop:         "NOP",
 	WRFlush:       "FLUSH",
 	WRAtomicWrite: "ATOMIC_WRITE",
 }

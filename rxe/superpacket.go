@@ -93,7 +93,7 @@ func (q *QP) receiveSuperPacket(item *inboxItem, st *step) bool {
 		return false
 	case q.refusal(whole, &item.from) != nil:
 		return false
-	case pkt.Info().Has(wire.OpRequest) && !q.resp.acceptsWhole(q, pkt):
+	case pkt.Info().Has(wire.OpRequest) && !q.resp.acceptsWhole(q, pkt, st):
 		return false
 	case !pkt.Info().Has(wire.OpRequest) && !q.comp.acceptsWhole(q, pkt):
 		return false
@@ -105,9 +105,12 @@ func (q *QP) receiveSuperPacket(item *inboxItem, st *step) bool {
 }
 
 // acceptsWhole reports whether every packet of a request is in order.
-func (r *responder) acceptsWhole(q *QP, pkt packet) bool {
+func (r *responder) acceptsWhole(q *QP, pkt packet, st *step) bool {
 	info := pkt.Info()
 	if pkt.PSN() != r.psn || !r.checkOpSeq(info) || !q.checkOpValid(pkt.Packet) {
+		return false
+	}
+	if info.Has(wire.HasXRCETH) && r.chooseSRQ(q, pkt.Packet, st) != faultNone {
 		return false
 	}
 	n := uint64(len(pkt.Payload()))
@@ -122,7 +125,7 @@ func (r *responder) acceptsWhole(q *QP, pkt packet) bool {
 	if uint64(w.total) > q.maxMessage || n > uint64(w.left) || info.Has(wire.OpEnd) != (n == uint64(w.left)) {
 		return false
 	}
-	ref, why := q.remoteAccess(w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
+	ref, why := q.remoteAccess(q.pd, w.rkey, w.va, uint64(w.left), AccessRemoteWrite)
 	ref.release()
 	return why == keyOK && (!info.Has(wire.OpRecv) || r.getRecvWQE(q) == faultNone)
 }

@@ -1,10 +1,6 @@
 package verbsapi
 
-import (
-	"errors"
-
-	"github.com/gorxe/gorxe/rxe"
-)
+import "github.com/gorxe/gorxe/rxe"
 
 // The sentinels that errors of this package unwrap to. Network errors unwrap to
 // those of package rocev2. Calls that wait may return context.Canceled and
@@ -17,13 +13,6 @@ var (
 	ErrNotSupported = rxe.ErrNotSupported // EOPNOTSUPP
 	ErrClosed       = rxe.ErrClosed       // the object, or its context, was closed
 	ErrPermission   = rxe.ErrPermission   // EPERM
-)
-
-// The errors of an in-process address space. The engine turns them into protection
-// errors; no caller sees them.
-var (
-	errUnmapped  = errors.New("address outside the buffer")
-	errUnaligned = errors.New("address not aligned to 8 bytes")
 )
 
 func invalid(op, arg, why string) error {

@@ -1,9 +1,11 @@
 package verbsapi
 
 import (
+	"errors"
 	"math"
 	"sync/atomic"
 
+	"github.com/gorxe/gorxe/internal/sys/bufmem"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -17,7 +19,9 @@ type MR struct {
 
 // mapping is what a registration names.
 type mapping struct {
-	buf    []byte
+	buf    []byte         // nil if dmabuf is set
+	dmabuf *bufmem.DMABuf // nil: buf is registered
+	length int
 	base   uint64 // how work requests name the first byte
 	access Access
 }
@@ -27,7 +31,7 @@ type mapping struct {
 // returns ErrInvalid for remote write or atomic without AccessLocalWrite, and for
 // unknown rights.
 func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
-	return p.RegMRIOVA(buf, addrOf(buf), access)
+	return p.RegMRIOVA(buf, bufmem.Addr(buf), access)
 }
 
 // RegMRIOVA is RegMR with a chosen name for the first byte (ibv_reg_mr_iova).
@@ -39,12 +43,17 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (*MR, error) {
 	if err := p.ctx.verb(op, "reg_mr"); err != nil {
 		return nil, err
 	}
-	mr, err := p.pd.RegMR(newBufMemory(buf), addrOf(buf), uint64(len(buf)), iova, access)
+	return p.register(op, bufmem.NewSlice(buf), bufmem.Addr(buf), newMapping(buf, iova, access))
+}
+
+// register makes the region that at says, at addr of mem.
+func (p *PD) register(op string, mem rxe.Memory, addr uint64, at *mapping) (*MR, error) {
+	mr, err := p.pd.RegMR(mem, addr, uint64(at.length), at.base, at.access)
 	if err != nil {
 		return nil, err
 	}
 	m := &MR{ctx: p.ctx, mr: mr}
-	m.at.Store(newMapping(buf, iova, access))
+	m.at.Store(at)
 	if err := p.ctx.own(op, kindMR, m); err != nil {
 		return nil, err
 	}
@@ -61,7 +70,7 @@ func newMapping(buf []byte, iova uint64, access Access) *mapping {
 	if access&AccessZeroBased != 0 {
 		iova = 0
 	}
-	return &mapping{buf: buf, base: iova, access: access}
+	return &mapping{buf: buf, length: len(buf), base: iova, access: access}
 }
 
 // ReregFlags say what Rereg changes (enum ibv_rereg_mr_flags).
@@ -89,18 +98,26 @@ func (m *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 		}
 		engPD = pd.pd
 	}
-	to := *m.at.Load()
+	old := m.at.Load()
+	to := *old
 	if flags&ReregTranslation != 0 {
-		to.buf, to.base = buf, addrOf(buf)
+		to = mapping{buf: buf, length: len(buf), base: bufmem.Addr(buf), access: to.access}
 	}
 	if flags&ReregAccess != 0 {
 		to.access = access
 	}
-	err := m.mr.Rereg(flags, engPD, newBufMemory(to.buf), addrOf(to.buf), uint64(len(to.buf)), to.base, to.access)
-	if err == nil {
-		m.at.Store(newMapping(to.buf, to.base, to.access))
+	if to.access&AccessZeroBased != 0 {
+		to.base = 0
 	}
-	return err
+	err := m.mr.Rereg(flags, engPD, bufmem.NewSlice(to.buf), bufmem.Addr(to.buf), uint64(to.length), to.base, to.access)
+	if err != nil {
+		return err
+	}
+	m.at.Store(&to)
+	if to.dmabuf == nil {
+		old.dmabuf.Close()
+	}
+	return nil
 }
 
 // Dereg ends the registration (ibv_dereg_mr) once no transfer in it is in flight.
@@ -111,12 +128,18 @@ func (m *MR) Dereg() error {
 	}
 	err := m.mr.Dereg()
 	if err == nil {
+		m.at.Load().dmabuf.Close()
 		m.ctx.disown(kindMR, m)
 	}
 	return err
 }
 
-func (m *MR) destroyNow() { m.mr.Dereg() } //nolint:errcheck // may be gone already
+func (m *MR) destroyNow() {
+	// With another error than that of a bound window, the region is gone already.
+	if err := m.mr.Dereg(); !errors.Is(err, ErrBusy) {
+		m.at.Load().dmabuf.Close()
+	}
+}
 
 // LKey returns the name of the region in this program's work requests; 0 after
 // Dereg.
@@ -128,11 +151,11 @@ func (m *MR) RKey() RKey { return m.mr.RKey() }
 // Addr returns how work requests, and peers, name the first byte.
 func (m *MR) Addr() uint64 { return m.at.Load().base }
 
-// Bytes returns the buffer.
+// Bytes returns the buffer; nil for a dma-buf.
 func (m *MR) Bytes() []byte { return m.at.Load().buf }
 
 // Len returns the buffer's length in bytes.
-func (m *MR) Len() int { return len(m.at.Load().buf) }
+func (m *MR) Len() int { return m.at.Load().length }
 
 // SGE names n bytes from off on. It checks nothing: a range outside the region
 // fails its work request with WCLocProtErr. A count that is too large for an SGE is

@@ -34,8 +34,13 @@ func (s Service) String() string {
 	return fmt.Sprintf("Service(%d)", uint8(s))
 }
 
+// Of returns the opcode that a service has for an operation of RC.
+func (s Service) Of(rc Opcode) Opcode { return rc | Opcode(s)<<serviceShift }
+
 // Opcode is the first byte of a BTH.
 type Opcode uint8
+
+const serviceShift = 5
 
 // Reliable connection opcodes.
 const (
@@ -123,7 +128,10 @@ const (
 func (op Opcode) Info() *OpInfo { return &opTable[op] }
 
 // Service returns the transport service of op.
-func (op Opcode) Service() Service { return Service(op >> 5) }
+func (op Opcode) Service() Service { return Service(op >> serviceShift) }
+
+// Operation returns op without its service (IBA 9.2.1). It is RC's opcode of the operation.
+func (op Opcode) Operation() Opcode { return op & (1<<serviceShift - 1) }
 
 func (op Opcode) String() string {
 	if i := op.Info(); i.Valid() {

@@ -13,7 +13,9 @@ import (
 )
 
 // chosen reports whether the flags choose devices.
-func (s *selection) chosen() bool { return len(s.Device) > 0 || s.Devices != "" || s.Speed != 0 }
+func (s *selection) chosen() bool {
+	return len(s.Device) > 0 || s.devices() != "" || s.Speed != 0 || s.Like != ""
+}
 
 // asSeen prints what programs find of the devices.
 func (c devicesCmd) asSeen(w io.Writer) error {
@@ -42,7 +44,7 @@ func (c devicesCmd) seen() ([]proto.Seen, error) {
 	}
 	specs, err := c.specs()
 	if err == nil && len(specs) == 0 {
-		specs, err = proto.DefaultSpecs()
+		specs, err = proto.DefaultSpecs(c.Like)
 	}
 	if err != nil {
 		return nil, err

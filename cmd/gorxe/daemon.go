@@ -96,7 +96,7 @@ func (c daemonCmd) startWatched(std streams) (*daemon.Server, func() error, erro
 	}
 	ln, err := metrics.Listen(c.Metrics)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("--metrics: %w", err)
 	}
 	server, stopProfile, err := c.startProfiled(std)
 	if err != nil {
@@ -156,7 +156,7 @@ func (c daemonCmd) idle() bool {
 func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	specs, err := c.specs()
 	if err == nil && len(specs) == 0 {
-		specs, err = proto.DefaultSpecs()
+		specs, err = proto.DefaultSpecs(c.Like)
 	}
 	if err != nil {
 		return nil, err

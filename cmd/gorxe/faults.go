@@ -112,6 +112,11 @@ func (c *runCmd) faultsFired(outcome keeper.Outcome, rules []string, std streams
 	}
 	if report.Missed > 0 && !c.FaultsMayMiss {
 		fault.WriteTable(std.err, outcome.Faults) //nolint:errcheck // the exit code says it too
+		if outcome.Report != nil {
+			if says := unfound(fault.Missed(outcome.Faults), outcome.Report.Devices); says != "" {
+				fmt.Fprintf(std.err, "gorxe: %s\n", says)
+			}
+		}
 	}
 	return missedError(outcome.Faults, c.FaultsMayMiss, nil)
 }

@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // fired says which fault rules of a run have fired, and how often; empty: none has.
@@ -25,6 +28,26 @@ func fired(list []fault.Status) (says string) {
 		}
 	}
 	return says
+}
+
+// unfound says which packets there were, if a rule for packets has found none to fire at; empty: it
+// has, or that is not known.
+func unfound(missed []fault.Status, devices []proto.DeviceStatus) string {
+	if !slices.ContainsFunc(missed, func(s fault.Status) bool { return s.Candidates == 0 && strings.HasPrefix(s.Rule, "packet ") }) {
+		return ""
+	}
+	seen := make(map[string]bool)
+	for _, d := range devices {
+		for opcode, n := range d.Packets {
+			if n.Sent+n.Received > 0 {
+				seen[opcode] = true
+			}
+		}
+	}
+	if len(seen) == 0 {
+		return ""
+	}
+	return "no packet was a candidate of a rule that never fired; the devices had " + strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
 }
 
 // seeRules is the remedy of package explain for what a fault rule does. It is for programs that

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/cmd/internal/manual"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
@@ -215,6 +216,18 @@ func TestCompletion(t *testing.T) {
 			if code != exitOK || !strings.Contains(stdout, "complete ") || strings.Contains(stdout, "Execute") || stderr != "" {
 				t.Errorf("%q: exit code %d, %q, %q", args, code, stdout, stderr)
 			}
+		}
+	}
+}
+
+// TestTopicLists: the topic about adapters has each with its speed.
+func TestTopicLists(t *testing.T) {
+	_, text, _ := gorxe(t, "help", "connectx")
+	for _, name := range proto.Likes() {
+		spec := proto.Spec{Name: "mlx5_0", Like: proto.Like(name)}
+		p, _ := spec.ConnectX()
+		if row := regexp.MustCompile(`(?m)^  ` + name + ` +` + proto.Speed(p.Mbps).String() + `\b`); !row.MatchString(text) {
+			t.Errorf("there is no row %s", row)
 		}
 	}
 }

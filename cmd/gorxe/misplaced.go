@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // taking is a flag with the words that it took as its values.
@@ -85,7 +86,7 @@ func unquoted(rules, program []string) error {
 }
 
 // ownFlag is a flag of gorxe among the arguments of a program, with its value or without.
-var ownFlag = regexp.MustCompile(`^--(chaos|devices?|doorbells|ecn|explain(-to)?|faults?|fault-report|faults-may-miss|hosts|label|log-level|pcap|private|ready-when|sanitize(-exit|-to)?|socket|speed|stop-server|verdict(-on-failure)?)(=|$)`)
+var ownFlag = regexp.MustCompile(`^--(chaos|devices?|doorbells|ecn|explain(-to)?|faults?|fault-report|faults-may-miss|hosts|label|like|log-level|pcap|private|rails|ready-when|sanitize(-exit|-to)?|socket|speed|stop-server|verdict(-on-failure)?)(=|$)`)
 
 // late says that a well-known program has got a flag of gorxe, which none of them has.
 func late(program []string) string {
@@ -100,16 +101,31 @@ func late(program []string) string {
 	return fmt.Sprintf("%s got %s as an argument: flags of gorxe go directly after gorxe run or gorxe pair", program[0], flag)
 }
 
-// deviceWord is a device's name among the arguments of a program.
-var deviceWord = regexp.MustCompile(`^(?:-d|--ib-dev=)?(rxe[0-9]+)$`)
+// deviceWord is a name of gorxe's devices among the arguments of a program, and kernelDevice what
+// ibv_rc_pingpong and its like, and perftest, take as a device's name.
+var (
+	deviceWord   = regexp.MustCompile(`^(?:-d|--ib-dev=)?((?:rxe|mlx5_)[0-9]+)$`)
+	kernelDevice = regexp.MustCompile(`^(?:\S*/)?ibv?_\w+(?: \S+)*? (?:-d ?|--ib-dev[= ])(\w+)(?: |$)`)
+)
 
 // absent says that an argument of a program names a device that the program does not have.
 func absent(program, devices []string) string {
+	if len(devices) == 0 {
+		return ""
+	}
+	here := strings.Join(devices, ", ")
 	for _, word := range program {
 		m := deviceWord.FindStringSubmatch(word)
-		if m != nil && len(devices) > 0 && !slices.Contains(devices, m[1]) {
-			return fmt.Sprintf("the devices here are %s; for %s: gorxe run --device %[2]s=INTERFACE, or --devices N", strings.Join(devices, ", "), m[1])
+		if m != nil && !slices.Contains(devices, m[1]) {
+			other := "or --devices N"
+			if strings.HasPrefix(m[1], "mlx5_") {
+				other = fmt.Sprintf("or --like %s --devices N", proto.DefaultLike)
+			}
+			return fmt.Sprintf("the devices here are %s; for %s: gorxe run --device %[2]s=INTERFACE, %[3]s", here, m[1], other)
 		}
+	}
+	if m := kernelDevice.FindStringSubmatch(strings.Join(program, " ")); m != nil && !slices.Contains(devices, m[1]) {
+		return fmt.Sprintf("the devices here are %s, and not %s", here, m[1])
 	}
 	return ""
 }

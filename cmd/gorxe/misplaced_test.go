@@ -36,7 +36,11 @@ func TestLate(t *testing.T) {
 func TestAbsent(t *testing.T) {
 	for words, want := range map[string]string{
 		"ibv_devinfo -d rxe1": "the devices here are rxe0, rxe7; for rxe1: gorxe run --device rxe1=INTERFACE", "ib_write_bw -drxe2": "for rxe2:",
-		"ib_write_bw --ib-dev=rxe3": "for rxe3:", "ibv_devinfo -d rxe7": "", "ibv_devinfo": "", "x rxe": "", "x /tmp/rxe1": "",
+		"ib_write_bw --ib-dev=rxe3": "for rxe3:", "ibv_devinfo -d rxe7": "", "ibv_devinfo": "", "x rxe": "", "x mlx5_": "",
+		"ibv_devinfo -d mlx5_0": "for mlx5_0: gorxe run --device mlx5_0=INTERFACE, or --like connectx6 --devices N",
+		"ibv_devinfo -d mlx5_1": "for mlx5_1: gorxe run --device mlx5_1=INTERFACE, or --like connectx6 --devices N", "x /tmp/rxe1": "",
+		"/usr/bin/ib_write_bw -d rocep1s0f0 -x 1": "the devices here are rxe0, rxe7, and not rocep1s0f0",
+		"ib_send_bw --ib-dev=mlx5_1":              "for mlx5_1: gorxe run --device mlx5_1=INTERFACE", "ib_send_bw --ib-dev roce1": "and not roce1", "my-test -d roce0": "", "ib_write_bw -D 5": "",
 	} {
 		got := absent(strings.Fields(words), []string{"rxe0", "rxe7"})
 		if !strings.Contains(got, want) || want == "" && got != "" {

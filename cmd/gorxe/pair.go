@@ -22,7 +22,7 @@ type pairCmd struct {
 	privateFlag  `embed:""`
 	verdictFlags `embed:""`
 	trialFlags   `embed:""`
-	Hosts        bool          `help:"Two network namespaces with a link between them, for the server (192.0.2.1) and the client (192.0.2.2). Each has a device rxe0."`
+	Hosts        bool          `help:"Two network namespaces with a link between them, for the server (192.0.2.1) and the client (192.0.2.2). Each has a device rxe0, or with --like mlx5_0."`
 	Timeout      time.Duration `default:"30s" help:"How long the server may take until it listens (default: ${default})."`
 	ReadyWhen    readyWhen     `name:"ready-when" placeholder:"TEXT" help:"The server is ready when a line of its output matches this text, a regular expression. Without this flag, it is ready when it listens on a TCP port, on a Unix socket or by RDMA CM."`
 	StopServer   bool          `name:"stop-server" help:"End the server when the client has ended. Without this flag, gorxe waits for it."`
@@ -67,8 +67,8 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	if c.Timeout <= 0 {
 		return usageError{errors.New("--timeout must be positive")}
 	}
-	if c.Hosts && (c.chosen() || c.Socket != "") {
-		return usageError{errors.New("--hosts has one device, rxe0, on each host: --device, --devices, --speed and --socket do not go with it")}
+	if c.Hosts && (len(c.Device) > 0 || c.devices() != "" || c.Speed != 0 || c.Socket != "") {
+		return usageError{errors.New("--hosts has one device, rxe0 or with --like mlx5_0, on each host: --device, --devices, --speed and --socket do not go with it")}
 	}
 	if c.Hosts && !c.Inside {
 		code, err := hosts.Enter(ctx, "--hosts", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
@@ -78,7 +78,7 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 		return exitCode(code, err)
 	}
 	if c.Inside {
-		holdSignals()
+		ctx = holdSignals(ctx)
 	}
 	if _, err := c.capture(c.PCAP); err != nil {
 		return err
@@ -95,7 +95,8 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	}
 	outcome, err := pair.Run(ctx, pair.Config{
 		Server: programs[:at], Client: programs[at+1:], Flags: flags, EndFlags: c.endFlags,
-		Sockets: c.sockets(), Timeout: c.Timeout, ReadyWhen: c.ReadyWhen.Regexp, CM: listeners, StopServer: c.StopServer, Stopping: stopping, Hosts: c.Hosts, Alone: c.Private, Labels: c.Labels,
+		Sockets: c.sockets(), Timeout: c.Timeout, ReadyWhen: c.ReadyWhen.Regexp, CM: listeners, StopServer: c.StopServer, Stopping: stopping, Hosts: c.Hosts, Device: c.Like.Name(0), Alone: c.Private, Labels: c.Labels,
+		Say: func(text string) { fmt.Fprintln(std.err, "gorxe: "+text) },
 	})
 	if err == nil && outcome.Code() != 0 {
 		err = errSaid // by the programs
@@ -249,10 +250,11 @@ func (f *deviceFlags) runFlags() (flags []string) {
 	for _, d := range f.Device {
 		add("device", d)
 	}
-	add("devices", f.Devices)
+	add("devices", f.devices())
 	if f.Speed != 0 {
 		add("speed", f.Speed.String())
 	}
+	add("like", string(f.Like))
 	add("socket", f.Socket)
 	add("pcap", f.PCAP)
 	if f.Doorbells != 0 {

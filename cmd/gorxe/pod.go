@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"runtime"
 	"strings"
@@ -32,16 +31,16 @@ func servePod(args []string, std streams) int {
 
 // startPod starts the devices of a network namespace's containers. words are the value of
 // ociruntime.EnvDevices of the first one.
-func startPod(words []string, conns <-chan *net.UnixConn) (pod.Server, error) {
+func startPod(words []string, conns <-chan proto.Arrival) (pod.Server, error) {
 	var specs []proto.Spec
 	var err error
 	switch {
 	case len(words) == 0:
-		specs, err = proto.DefaultSpecs()
+		specs, err = proto.DefaultSpecs("")
 	case len(words) == 1 && !strings.Contains(words[0], "="):
-		specs, err = proto.ParseSpecs(words[0], nil)
+		specs, err = proto.ParseSpecs(words[0], nil, "")
 	default:
-		specs, err = proto.ParseSpecs("", words)
+		specs, err = proto.ParseSpecs("", words, "")
 	}
 	if err != nil {
 		return nil, err

@@ -38,7 +38,8 @@ func (f *privateFlag) alone(d *deviceFlags) error {
 	if d.Socket != "" {
 		return usageError{errors.New("--private has a socket of its own: leave --socket out")}
 	}
-	d.Devices, d.Device = proto.FreePlaces(d.Devices, d.Device)
+	d.Devices, d.Device = proto.FreePlaces(d.devices(), d.Device, d.Like)
+	d.Rails = 0
 	return nil
 }
 
@@ -100,14 +101,27 @@ Examples:
 
 // selection chooses devices.
 type selection struct {
-	Device  []string    `placeholder:"NAME=WHERE" predictor:"device" sep:"none" help:"A device on an interface or an address, or NAME=free for a free loopback address (repeatable; default: rxe0 on the interface of the default route, or lo)."`
-	Devices string      `placeholder:"N|INTERFACE" predictor:"interface" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
-	Speed   proto.Speed `placeholder:"GBPS" help:"Speed of the ports in Gb/s, as programs see it (default: the interface's, and 40 for lo and veth). It limits nothing. For one device: NAME=WHERE,speed=GBPS."`
+	Device  []string    `placeholder:"NAME=WHERE" predictor:"device" sep:"none" help:"A device on an interface or an address, or NAME=free for a free loopback address (repeatable; default: rxe0 on the interface of the default route, or lo). One named mlx5_0, mlx5_1 and so on is like a ConnectX: see --like."`
+	Devices string      `xor:"devices" placeholder:"N|INTERFACE" predictor:"interface" help:"N devices, rxe0 and so on, on 127.0.0.1 and the addresses after it, or one on each address of INTERFACE. --device adds further devices."`
+	Rails   int         `xor:"devices" placeholder:"N" help:"N devices as the rails of a machine: one on each of N interfaces with addresses, or all on 127.0.0.1 and the addresses after it. They go round the NUMA nodes, and have short tables of GIDs. Instead of --devices."`
+	Speed   proto.Speed `placeholder:"GBPS" help:"Speed of the ports in Gb/s, as programs see it (default: the interface's, and 40 for lo and veth; or the adapter's, with --like). It limits nothing. For one device: NAME=WHERE,speed=GBPS."`
+	Like    proto.Like  `placeholder:"ADAPTER" predictor:"like" help:"Devices that look like this adapter, as connectx6 (the default for devices of these names) or connectx7-400g: mlx5_0, mlx5_1 and so on, which libmlx5 drives. For one device: NAME=WHERE,like=ADAPTER. gorxe help connectx has the list."`
+}
+
+// devices is the value of --devices. Other commands, and the daemon, know rails by it.
+func (f *selection) devices() string {
+	if f.Rails != 0 {
+		return proto.Rails(f.Rails)
+	}
+	return f.Devices
 }
 
 // specs returns the devices that the flags name. An ErrSpec is a usage error.
 func (f *selection) specs() ([]proto.Spec, error) {
-	specs, err := proto.ParseSpecs(f.Devices, f.Device)
+	specs, err := proto.ParseSpecs(f.devices(), f.Device, f.Like)
+	if err == nil {
+		err = proto.Agree(specs, f.Speed, f.Like)
+	}
 	if errors.Is(err, proto.ErrSpec) {
 		err = usageError{f.meant(err)}
 	}
@@ -127,8 +141,8 @@ func (f *selection) meant(err error) error {
 
 // flags returns the flags that chose the devices, for another command.
 func (f *selection) flags() (list []string) {
-	if f.Devices != "" {
-		list = append(list, "--devices", f.Devices)
+	if f.devices() != "" {
+		list = append(list, "--devices", f.devices())
 	}
 	for _, text := range f.Device {
 		list = append(list, "--device", text)
@@ -147,7 +161,10 @@ func (f *selection) named(err error) error {
 			return fmt.Errorf("--device %s: %w", text, device.Err)
 		}
 	}
-	if f.Devices != "" {
+	switch {
+	case f.Rails != 0:
+		return fmt.Errorf("--rails %d: %w", f.Rails, err)
+	case f.Devices != "":
 		return fmt.Errorf("--devices %s: %w", f.Devices, err)
 	}
 	return err
@@ -205,8 +222,8 @@ func (c runCmd) Run(std streams) error {
 	}
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket, Private: c.Private, Container: c.Container, FillIn: c.FillIn, Role: c.Role, Shown: c.shown,
-		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
-		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "" || c.Sanitize != "", Sanitize: string(c.Sanitize), CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
+		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, Like: c.Like, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
+		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "" || len(rules) > 0 || c.Sanitize != "", Sanitize: string(c.Sanitize), CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
 	})
 	if err != nil {
 		return c.failed(withPackage(err, program))
@@ -254,13 +271,13 @@ func (c *runCmd) hints(outcome *keeper.Outcome, program []string) (hints []strin
 		}
 	}
 	unexplained := ""
+	add(late(program)) // the user expects what the flag does
 	if outcome.Failed() != "" {
-		add(late(program))
 		add(absent(program, outcome.Devices))
 		unexplained = c.unexplained(outcome.Errors, outcome.Faults)
 	}
-	// A run that succeeds prints nothing of its own: scripts compare what its program says. A pair
-	// has labels, and says which rules fired. Rules that did not have a table.
+	// Else a run that succeeds prints nothing of its own: scripts compare what its program says. A
+	// pair has labels, and says which rules fired. Rules that did not have a table.
 	quiet := outcome.Failed() == "" && c.shown == nil
 	if unexplained == "" && !quiet && len(fault.Missed(outcome.Faults)) == 0 {
 		unexplained = fired(outcome.Faults)

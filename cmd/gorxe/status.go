@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -101,7 +102,13 @@ func (c statusCmd) print(w io.Writer) error {
 	if c.JSON {
 		return writeJSON(w, st)
 	}
-	return writeStatus(w, st, c.Congestion)
+	if err := writeStatus(w, st, c.Congestion); err != nil || c.Socket != "" {
+		return err
+	}
+	if says := privateRuns(proto.PrivateSockets()); says != "" {
+		fmt.Fprintf(w, "\n%s\n", says)
+	}
+	return nil
 }
 
 // askStatus asks the daemon at a socket.
@@ -120,7 +127,21 @@ func dialDaemon(socket string) (*proto.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return proto.Dial(paths)
+	client, err := proto.Dial(paths)
+	if err != nil && socket == "" && errors.Is(err, proto.ErrNoDaemon) {
+		if says := privateRuns(proto.PrivateSockets()); says != "" {
+			err = fmt.Errorf("%w. %s", err, says)
+		}
+	}
+	return client, err
+}
+
+// privateRuns names the daemons of runs with --private; empty: there is none.
+func privateRuns(sockets []string) string {
+	if len(sockets) == 0 {
+		return ""
+	}
+	return "Runs with --private have their own: --socket " + printable(strings.Join(sockets, ", --socket "))
 }
 
 // writeStatus prints one table each of ports, of processes and of queue pairs.
@@ -133,6 +154,7 @@ func writeStatus(w io.Writer, st *proto.Status, congestion bool) error {
 	fmt.Fprintln(w)
 	t := newTable(w)
 	writePorts(t, st.Devices)
+	writeLikes(t, st.Devices)
 	if congestion {
 		writeCongestion(t, st.Devices)
 	}
@@ -165,6 +187,17 @@ func writePorts(w io.Writer, devices []proto.DeviceStatus) {
 	for _, d := range devices {
 		for _, p := range d.Ports {
 			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%v Gb/s\t%s\n", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU, p.SpeedGbps, proto.ECNWord(d.ECN))
+		}
+	}
+}
+
+// writeLikes says which adapters the devices look like, if any does.
+func writeLikes(w io.Writer, devices []proto.DeviceStatus) {
+	head := "\nDEVICE\tLIKE\n"
+	for _, d := range devices {
+		if d.Like != "" {
+			fmt.Fprintf(w, "%s%s\t%s\n", head, d.Name, d.Like)
+			head = ""
 		}
 	}
 }

@@ -31,6 +31,7 @@ import pytest
 
 _INSIDE = "GORXE_PYTEST_CAPTURE"  # set in the processes of pytest --rdma
 _PROGRAM = "GORXE_PROGRAM"  # the program gorxe, for this process and the workers of pytest-xdist
+_LIKE = "GORXE_PYTEST_LIKE"  # the adapter that devices look like, for this process and the workers
 _EXPLAIN = "GORXE_EXPLAIN_TO"  # a file to which each gorxe run appends reasons
 _TIMEOUT = 60  # seconds
 
@@ -70,6 +71,16 @@ def _ask(*words):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
 
 
+def _name(index):
+    """Returns the name of a device."""
+    return f"mlx5_{index}" if _LIKE in os.environ else f"rxe{index}"
+
+
+def _like():
+    """Returns the flags for the adapter that devices look like."""
+    return ["--like", os.environ[_LIKE]] if _LIKE in os.environ else []
+
+
 class RDMADevice:
     """A device of the loopback interface, and the programs that use it."""
 
@@ -77,7 +88,7 @@ class RDMADevice:
     capture = None  # a pcapng file
 
     def __init__(self, index=0):
-        self.name = f"rxe{index}"
+        self.name = _name(index)
         self._daemon = self._socket = self._reasons = None
 
     def _find(self):
@@ -95,7 +106,7 @@ class RDMADevice:
             ready.bind(str(directory / "ready"))
             ready.settimeout(0.1)
             self._daemon = subprocess.Popen(
-                [gorxe(), "daemon", "--socket", self._socket, "--device", f"{self.name}=free", "--pcap", str(capture)],
+                [gorxe(), "daemon", "--socket", self._socket, "--device", f"{self.name}=free", *_like(), "--pcap", str(capture)],
                 env={**os.environ, "NOTIFY_SOCKET": str(directory / "ready")},
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out)
             while True:
@@ -125,12 +136,13 @@ class RDMADevice:
         return self._run(self._command("run", _rules(faults)) + _words(argv, "argv"), kwargs)
 
     def pair(self, server, client, ready_when=None, faults=(), **kwargs):
-        """Runs a server, and a client when the server listens. Returns what both say. faults are for both.
+        """Runs a server, and a client when the server listens. Returns what both say: each line begins with
+        "server: " or "client: ". faults are for both.
 
         The server is ready when it listens on a TCP port, on a Unix socket or by RDMA CM. If it does none
         of these, ready_when is a regular expression for a line that it writes then.
         """
-        flags = ["--no-labels"] + ([] if ready_when is None else [f"--ready-when={ready_when}"]) + _rules(faults)
+        flags = ([] if ready_when is None else [f"--ready-when={ready_when}"]) + _rules(faults)
         return self._run(self._command("pair", flags) + _words(server, "server") + ["--"] + _words(client, "client"), kwargs)
 
     def _run(self, words, kwargs):
@@ -192,6 +204,7 @@ def rdma_device(tmp_path):
 def pytest_addoption(parser):
     group = parser.getgroup("gorxe")
     group.addoption("--rdma", action="store_true", help="run pytest itself with an RDMA device, for tests with pyverbs")
+    group.addoption("--rdma-like", metavar="ADAPTER", help="devices that look like this adapter, as connectx6: gorxe help connectx")
     group.addoption("--gorxe", metavar="PROGRAM", help=f"the program gorxe; else that of {_PROGRAM}, of PATH, or of the Python package")
 
 
@@ -221,6 +234,8 @@ def _workers(config):
 def pytest_cmdline_main(config):
     if config.getoption("--gorxe") is not None:
         os.environ[_PROGRAM] = config.getoption("--gorxe")
+    if config.getoption("--rdma-like") is not None:
+        os.environ[_LIKE] = config.getoption("--rdma-like")
     if _PROGRAM in os.environ:
         gorxe()  # a wrong word ends pytest
     if not config.getoption("--rdma") or _INSIDE in os.environ:
@@ -230,7 +245,7 @@ def pytest_cmdline_main(config):
         capture.suspend_global_capture(in_=True)
     sys.stdout.flush()
     os.environ[_INSIDE] = str(Path(tempfile.mkdtemp(prefix="gorxe-pytest-"), "rdma.pcapng"))
-    os.execv(gorxe(), [gorxe(), "run", "--private", "--devices", str(_workers(config)), "--pcap", os.environ[_INSIDE], "--",
+    os.execv(gorxe(), [gorxe(), "run", "--private", "--devices", str(_workers(config)), *_like(), "--pcap", os.environ[_INSIDE], "--",
                        sys.executable, "-m", "pytest", *map(str, config.invocation_params.args)])
 
 
@@ -256,8 +271,9 @@ def pytest_runtest_makereport(item, call):
     if report.when == "call" and device is not None:
         text = device.check()
         report.sections.append(("gorxe", f"{device.reasons()}{text}\nThe packets are in {device.capture}"))
-    elif _uses_pyverbs(item, call) and not os.path.exists("/sys/class/infiniband"):
-        report.sections.append(("gorxe", "This process has no RDMA device. Run `pytest --rdma`: then the tests themselves have one."))
+    if (_uses_pyverbs(item, call) or _found_none(report, call)) and not os.path.exists("/sys/class/infiniband"):
+        report.sections.append(("gorxe", "This process has no RDMA device. Run `pytest --rdma`: then the tests themselves have one, "
+                                "and the programs that they start. Or start programs with rdma_device.run."))
 
 
 def _uses_pyverbs(item, call):
@@ -266,6 +282,17 @@ def _uses_pyverbs(item, call):
         name = x.__name__ if isinstance(x, type(sys)) else getattr(x, "__module__", None)
         return isinstance(name, str) and name.split(".")[0] == "pyverbs"
     return is_pyverbs(call.excinfo.type) or any(map(is_pyverbs, vars(getattr(item, "module", None) or item.__class__).values()))
+
+
+_NONE = re.compile(r"failed to get ib devices list|no (ib|rdma|infiniband) devices?|netlink_rdma socket|ib device \S+ not found"
+                   r"|unable to find the infiniband", re.IGNORECASE)
+
+
+def _found_none(report, call):
+    """Reports whether a program that a failed test started itself wrote that there is no device."""
+    texts = [report.longreprtext, *(text for _, text in report.sections)]
+    texts += (getattr(call.excinfo.value, name, None) for name in ("stdout", "stderr"))
+    return any(_NONE.search(t.decode(errors="replace") if isinstance(t, bytes) else t) for t in texts if t)
 
 
 def _seconds(text):
@@ -282,7 +309,7 @@ def _reasons_inside(since):
         return f"gorxe explain: {error}\n"
     lines = []
     for record in (r for s in sessions for r in s["errors"]):
-        if record.get("device") in (None, f"rxe{_worker()}") and _seconds(record["time"]) >= since:
+        if record.get("device") in (None, _name(_worker())) and _seconds(record["time"]) >= since:
             fix = f"; {record['fix']}" if record.get("fix") else ""
             lines.append(f"{record.get('program', '')}[{record.get('pid', '')}]: {record['what']}{fix}.\n")
     return "".join(lines)

@@ -30,6 +30,8 @@ type Config struct {
 	// Limits replaces the device's capabilities and limits; nil: the defaults.
 	Limits *rxe.DeviceAttr
 	ECN    *rxe.ECN // how the device answers congestion; nil: the default
+	// GIDTableLen is rxe.Config's. Further addresses have no GID.
+	GIDTableLen int
 	// OnEvent receives asynchronous events. The engine may call it with a QP locked, so it
 	// must not call back into the device.
 	OnEvent   func(rxe.Event)
@@ -69,14 +71,16 @@ type Engine struct {
 func Start(cfg Config) (*Engine, error) {
 	e := &Engine{clock: newClock(), closeTimeout: deviceCloseTimeout, speedMbps: cfg.SpeedMbps, tap: cfg.Tap}
 	devCfg := rxe.Config{
-		Name:    cfg.Name,
-		GUID:    cfg.GUID(),
-		Link:    &e.link,
-		Clock:   e.clock,
-		Limits:  cfg.Limits,
-		ECN:     cfg.ECN,
-		OnEvent: cfg.OnEvent,
-		GSI:     cfg.GSI,
+		Name:   cfg.Name,
+		GUID:   cfg.GUID(),
+		Link:   &e.link,
+		Clock:  e.clock,
+		Limits: cfg.Limits,
+		ECN:    cfg.ECN,
+
+		GIDTableLen: cfg.GIDTableLen,
+		OnEvent:     cfg.OnEvent,
+		GSI:         cfg.GSI,
 
 		CostlyMemory: cfg.CostlyMemory,
 	}
@@ -168,16 +172,17 @@ func (e *Engine) updatePort() {
 
 // PortChange is how a port appears instead of how it is.
 type PortChange struct {
-	Down bool
-	GIDs []int // indexes of GIDs that it lacks
-	Mbps int   // its speed; 0: as it is
+	Down  bool
+	GIDs  []int // indexes of GIDs that it lacks
+	Moved []int // indexes of GIDs that it has elsewhere
+	Mbps  int   // its speed; 0: as it is
 }
 
 func (c *PortChange) apply(info rocev2.PortInfo, mbps int) (rocev2.PortInfo, int) {
 	if c.Down {
 		info.State = rocev2.PortState(rxe.PortDown)
 	}
-	if len(c.GIDs) > 0 {
+	if len(c.GIDs)+len(c.Moved) > 0 {
 		info.GIDs = slices.Clone(info.GIDs)
 	}
 	for _, i := range c.GIDs {
@@ -185,7 +190,25 @@ func (c *PortChange) apply(info rocev2.PortInfo, mbps int) (rocev2.PortInfo, int
 			info.GIDs[i] = wire.GID{}
 		}
 	}
+	for _, i := range c.Moved {
+		info.GIDs = moveGID(info.GIDs, i)
+	}
 	return info, cmp.Or(c.Mbps, mbps)
+}
+
+// moveGID moves a GID to the lowest empty index, where the kernel puts a new one
+// (cache.c:find_gid). Its own index counts as taken, as if another address had come meanwhile.
+func moveGID(gids []wire.GID, i int) []wire.GID {
+	if i >= len(gids) || gids[i].IsZero() {
+		return gids
+	}
+	to := slices.IndexFunc(gids, wire.GID.IsZero)
+	if to < 0 {
+		to = len(gids)
+		gids = append(gids, wire.GID{}) // an interface has fewer addresses than the table has room
+	}
+	gids[to], gids[i] = gids[i], wire.GID{}
+	return gids
 }
 
 // AlterPort makes the port appear otherwise than it is, with the events that belong to the change.
@@ -208,7 +231,8 @@ func (e *Engine) PortInfo() rocev2.PortInfo {
 // the interface.
 func setPort(dev *rxe.Device, info rocev2.PortInfo, speedMbps int) {
 	dev.SetSpeed(rxe.LinkSpeedFor(cmp.Or(speedMbps, info.SpeedMbps)))
-	dev.SetGIDs(info.GIDs)                                          //nolint:errcheck // the port's table is valid
+	gids := info.GIDs[:min(len(info.GIDs), dev.QueryPort().GIDTblLen)]
+	dev.SetGIDs(gids)                                               //nolint:errcheck // the port's table is valid
 	dev.SetPort(rxe.PortState(info.State), rxe.MTU(info.ActiveMTU)) //nolint:errcheck // the port's state is valid
 }
 

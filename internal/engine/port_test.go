@@ -179,3 +179,25 @@ func TestFrames(t *testing.T) {
 		t.Errorf("a port of sockets has %v", f)
 	}
 }
+
+// TestMoveGID: a GID goes to the lowest index that was empty, or behind the last one.
+func TestMoveGID(t *testing.T) {
+	a, b := wire.GID{15: 1}, wire.GID{15: 2}
+	for _, c := range []struct {
+		from []wire.GID
+		move []int
+		want []wire.GID
+	}{
+		{[]wire.GID{a, b}, []int{1}, []wire.GID{a, {}, b}},
+		{[]wire.GID{a, {}, b}, []int{2}, []wire.GID{a, b, {}}},
+		{[]wire.GID{a, b}, []int{0, 1}, []wire.GID{b, {}, a}},
+		{[]wire.GID{a, {}}, []int{1, 2, 1023}, []wire.GID{a, {}}},
+	} {
+		change := PortChange{Moved: c.move}
+		before := slices.Clone(c.from)
+		info, _ := change.apply(rocev2.PortInfo{GIDs: c.from}, 0)
+		if !slices.Equal(info.GIDs, c.want) || !slices.Equal(c.from, before) {
+			t.Errorf("%v moved of %v: %v, want %v; the port's own are %v", c.move, before, info.GIDs, c.want, c.from)
+		}
+	}
+}

@@ -18,7 +18,7 @@ var cmEventWords = []Word{
 var rejectWords = []Word{
 	{Name: "IB_CM_REJ_NO_RESOURCES", Number: int(wire.RejectNoResources), Meaning: "The peer has no room for the connection.", Fix: "Listen with a longer backlog, or connect again."},
 	{Name: "IB_CM_REJ_TIMEOUT", Number: int(wire.RejectTimeout), Meaning: "The peer got no answer in time.", Fix: "See whether packets get through in both directions."},
-	{Name: "IB_CM_REJ_INVALID_SERVICE_ID", Number: int(wire.RejectInvalidServiceID), Meaning: "Nothing listens at that port.", Fix: "Start the server first, and compare address, port and port space."},
+	{Name: "IB_CM_REJ_INVALID_SERVICE_ID", Number: int(wire.RejectInvalidServiceID), Meaning: "Nothing listens at that port.", Fix: "Start the server first, and compare address, port and port space. Give -R at both ends of perftest, or at neither."},
 	{Name: "IB_CM_REJ_STALE_CONN", Number: int(wire.RejectStale), Meaning: "The peer still has an older connection of the same queue pair.", Fix: "Connect again with a new queue pair."},
 	{Name: "IB_CM_REJ_CONSUMER_DEFINED", Number: int(wire.RejectConsumer), Meaning: "The server refused the connection: by rdma_reject, because it ended, because it listens and does not answer, or because it listens for another address or for IPv4 only.", Fix: "See the server's output, and give the address at which it listens: localhost may be ::1, so give 127.0.0.1 instead. Its private data may have a reason."},
 }

@@ -119,6 +119,7 @@ var causes = [rxe.NumCauses]cause{
 	rxe.CauseMisaligned:   {Peer, "an atomic needs an address that is a multiple of 8", "align it", nil},
 	rxe.CauseRemoteKey:    {side: Peer, words: keyWords},
 	rxe.CauseInvalidate:   {Peer, "its key cannot be invalidated", "name a bound type 2 window", nil},
+	rxe.CauseSRQN:         {Peer, "it names no SRQ of the queue pair's XRC domain", "ask ibv_get_srq_num for the number", nil},
 	rxe.CauseLimit:        {side: Rule, words: limitWords},
 }
 

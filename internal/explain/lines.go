@@ -26,15 +26,15 @@ var lineWords = []Word{
 		Meaning: "The program found no RDMA device. The commonest cause is that it runs without gorxe.",
 		Fix:     "Start it with gorxe run, as gorxe run -- PROGRAM. If it runs so, compare gorxe run ibv_devices with the device that it wants, and see gorxe doctor."},
 	{Name: "IB device not found", Says: []string{"ib device .* not found", "ib device .* wasn't found", "network device .* is not available", "couldn't get context for", "failed to open device"},
-		Meaning: "The program names a device that there is not.", Fix: "The device is rxe0, unless --device names another: see gorxe run ibv_devices. Without gorxe run there is none."},
+		Meaning: "The program names a device that there is not.", Fix: "The device is rxe0, unless --device names another: see gorxe run ibv_devices. For mlx5_0: gorxe run --like connectx6. Without gorxe run there is none."},
 	{Name: "couldn't load driver", Says: []string{"couldn't load driver", "no userspace device-specific driver", "couldn't open config directory"},
-		Meaning: "libibverbs did not find a provider library. It tries all that it knows, and needs librxe only.", Fix: "Install rdma-core's providers (ibverbs-providers, libibverbs): see gorxe doctor. Other names than librxe do no harm."},
+		Meaning: "libibverbs did not find a provider library. It tries all that it knows, and needs librxe only, or libmlx5 for a device of gorxe run --like.", Fix: "Install rdma-core's providers (ibverbs-providers, libibverbs): see gorxe doctor. Other names do no harm."},
 	{Name: "RLIMIT_MEMLOCK", Says: []string{"rlimit_memlock", "memlock"},
 		Meaning: "libibverbs warns of a limit for locked memory.", Fix: "None: memory regions of gorxe lock nothing."},
 	{Name: "Couldn't read/write remote address", Says: []string{"couldn't read/write remote address", "couldn't connect to remote qp", "client read/write", "failed to exchange data between server and clients", "unable to connect the hca"},
 		Meaning: "The other end has ended, or refused what this end sent over TCP: it says why.", Fix: "Read the other end's output first. Give both ends the same options, as -g 1 or -x 1."},
 	{Name: "Couldn't connect to", Says: []string{"couldn't connect to", "unable to open file descriptor for socket connection", "unable to init the socket connection"},
-		Meaning: "The server does not listen at this address and TCP port.", Fix: "Start the server first: gorxe pair SERVER -- CLIENT does so, and waits until it listens."},
+		Meaning: "The server does not listen at this address and TCP port. One of perftest with -R listens by RDMA CM instead.", Fix: "Start the server first: gorxe pair SERVER -- CLIENT does so, and waits until it listens. Give -R at both ends of perftest, or at neither."},
 	{Name: "Couldn't listen to port", Says: []string{"couldn't listen to port", "bind() failed", "address already in use"},
 		Meaning: "Another program has the TCP port. gorxe does not separate TCP ports.", Fix: "Choose another port, or use gorxe pair --hosts."},
 	{Name: "GID index", Says: []string{"can't read sgid of index", "wrong gid index", "failed to get gid", "could not get gid", "invalid gid index", "gid index -1"},
@@ -46,9 +46,9 @@ var lineWords = []Word{
 	{Name: "waiting for addr/route resolution", Says: []string{"addr/route resolution", "failed to resolve rdma cm", "unable to resolve"},
 		Meaning: "RDMA CM resolved no address or no route.", Fix: "Choose an address that gorxe status lists, or one to which ip route has a route by a device of gorxe."},
 	{Name: "wait for CONNECTED state", Says: []string{`wait for \w+ state`, "connect error", "unexpected cm event", "unexpected event", `unable to perform rdma_\w+ function`, "endpoint timeout", "endpoint is not connected"},
-		Meaning: "Instead of the event or the completion that the program waits for, another one came, or none. The connection was not made, or has ended.", Fix: "Start the server first, and compare address, port and port space."},
-	{Name: "Failed to open NETLINK_RDMA socket", Says: []string{"netlink_rdma"},
-		Meaning: "The program rdma runs without gorxe, on a kernel without RDMA.", Fix: "Start it with gorxe run, as gorxe run -- rdma link."},
+		Meaning: "Instead of the event or the completion that the program waits for, another one came, or none. The connection was not made, or has ended.", Fix: "Start the server first, and compare address, port and port space. Give -R at both ends of perftest, or at neither."},
+	{Name: "Failed to open NETLINK_RDMA socket", Says: []string{"netlink_rdma", "rdma link", "type rxe", "rdma_rxe"},
+		Meaning: "The program rdma, or modprobe, asks the kernel for RDMA, and not gorxe.", Fix: "Start it with gorxe run, as gorxe run -- rdma link. gorxe run --device rxe0=eth0 takes the place of rdma link add rxe0 type rxe netdev eth0."},
 	{Name: "Couldn't Open the XRC Domain", Says: []string{"xrc[ _]domain", `\bxrcd\b`, `^[^a-z]*xrc[^a-z]*$`},
 		Meaning: "The program needs XRC, which gorxe does not have, like rdma_rxe.", Fix: "Use RC instead: leave -c XRC out, or choose another program."},
 	{Name: "Found Incompatibility issue with GID types", Says: []string{"incompatibility issue with gid types"},
@@ -70,7 +70,7 @@ var verbWords = []Word{
 	{Name: "ibv_create_cq", Says: []string{"create_cq", "create cq"}, Meaning: "It makes a completion queue. It fails with EINVAL if the entries are 0 or more than max_cqe."},
 	{Name: "ibv_create_srq", Says: []string{"create_srq", "create srq"}, Meaning: "It makes a shared receive queue. It fails with EINVAL beyond max_srq_wr or max_srq_sge."},
 	{Name: "ibv_create_qp", Says: []string{"create_qp", "create qp"}, Meaning: "It makes a queue pair. It fails with EINVAL if a capability exceeds the device's, with EOPNOTSUPP for a type that there is not (XRC, raw packet, DC), and with ENOMEM at a limit."},
-	{Name: "ibv_modify_qp", Says: []string{"modify_qp", "modify qp"}, Meaning: "It takes a queue pair to another state. It fails with EINVAL if an attribute is missing or wrong. On the way to RTR, that is often an address without a GID.", Fix: "Use -g 1 with ibv_rc_pingpong and its like, -x 1 with perftest. gorxe explain modify_qp lists what each step needs."},
+	{Name: "ibv_modify_qp", Says: []string{"modify_qp", "modify qp"}, Meaning: "It takes a queue pair to another state. It fails with EINVAL if an attribute is missing or wrong. On the way to RTR, that is often an address without a GID.", Fix: "Use -g 1 with ibv_rc_pingpong and its like, -x 1 with perftest, -cm 1 with qperf. gorxe explain modify_qp lists what each step needs."},
 	{Name: "ibv_create_ah", Says: []string{"create_ah", "create ah"}, Meaning: "It makes an address handle. It fails with EINVAL without a GRH (is_global), or with a GID index that has no GID."},
 	{Name: "ibv_post_send", Says: []string{"post_send", "post send"}, Meaning: "It posts work. It fails with EINVAL if the queue pair is not in RTS or the request is malformed, and with ENOMEM if the send queue is full."},
 	{Name: "ibv_post_recv", Says: []string{"post_recv", "post recv", "post receive"}, Meaning: "It posts a receive. It fails with EINVAL before INIT, and with ENOMEM if the queue is full.", Fix: "Create the queue pair with more max_recv_wr."},
@@ -94,7 +94,8 @@ var statusSays = map[rxe.WCStatus]string{
 }
 
 // numbers finds what a number in a line is. "status" and "for wr_id" stand beside that of a status,
-// and "errno" before that of an errno, which may also have a minus. Behind "error" it may be any.
+// and "errno" before that of an errno, which may also have a minus. -1 is what a function returns
+// that has failed, as in rping's "connect error -1", and no errno. Behind "error" it may be any.
 var numbers = []struct {
 	is   *regexp.Regexp
 	kind string
@@ -102,7 +103,7 @@ var numbers = []struct {
 	{regexp.MustCompile(`\bstatus[^0-9]{0,60}?(\d+)\b`), statusKind},
 	{regexp.MustCompile(`\((\d+)\) for wr_id`), statusKind},
 	{regexp.MustCompile(`\berrno\W{0,3}(\d+)\b`), errnoKind},
-	{regexp.MustCompile(`(?:\b(?:error|errno|status|ret|rc|return|returned|code)|:)\W{0,3}?(-\d+)\b`), errnoKind},
+	{regexp.MustCompile(`(?:\b(?:error|errno|status|ret|rc|return|returned|code)|:)\W{0,3}?(-(?:[2-9]|\d\d+))\b`), errnoKind},
 	{regexp.MustCompile(`rejected\W+(?:error|status)\W{0,3}(\d+)\b`), rejectKind},
 	{regexp.MustCompile(`\berror[\s:=]{1,3}(\d+)\b`), ""},
 }
@@ -129,6 +130,7 @@ func Search(line string) (list []Word) {
 		}
 	}
 	texts(all, text, add)
+	syndrome(text, add)
 	for _, token := range tokens.FindAllString(line, -1) {
 		for _, w := range Find(token) {
 			add(&w)

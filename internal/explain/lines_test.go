@@ -48,6 +48,9 @@ func TestLines(t *testing.T) {
 		"rdma_create_event_channel failed":                    "rdma_create_event_channel",
 		"wait for RDMA_READ_ADV state 10":                     "wait for CONNECTED state",
 		"ethernet link layer can't be used with gid index -1": "GID index",
+		"connect error -1":                                    "wait for CONNECTED state",
+		"ibv_foo failed: ret -1":                              "",
+		"Unexpected CM event bl blka 8":                       "wait for CONNECTED state",
 		"fi_domain: -12 (Cannot allocate memory)":             "ENOMEM",
 		// UCX, libfabric, NCCL, MPI
 		"ibv_create_qp(TX wr:256 sge:5 inl:64) failed: Invalid argument":                                                              "ibv_create_qp, EINVAL",
@@ -59,18 +62,26 @@ func TestLines(t *testing.T) {
 		"NET/IB : No device found.": "No IB devices found",
 		"NCCL WARN Call to ibv_modify_qp failed with error Invalid argument errno 22":                           "ibv_modify_qp, EINVAL",
 		"NCCL WARN NET/IB : Got completion from peer 10.0.0.2<44> with status=12 opcode=0 len=0 vendor err 129": "IBV_WC_RETRY_EXC_ERR",
-		"mlx5: node1: got completion with error:":                                                               "got completion with error",
-		"The OpenFabrics (openib) BTL failed to initialize":                                                     "No IB devices found",
-		"Failed to open NETLINK_RDMA socket":                                                                    "Failed to open NETLINK_RDMA socket",
-		" Couldn't Open the XRC Domain":                                                                         "Couldn't Open the XRC Domain",
-		"Error opening XRC domain":                                                                              "Couldn't Open the XRC Domain",
-		"XRC":                                                                                                   "Couldn't Open the XRC Domain",
-		" IB device 'mlx5_0' wasn't found":                                                                      "IB device not found",
-		" Did not detect devices":                                                                               "No IB devices found",
-		" Found Incompatibility issue with GID types.":                                                          "Found Incompatibility issue with GID types",
-		" Requested size larger than port MTU (1024)":                                                           "Requested size larger than port MTU",
-		"WARNING: There was an error initializing an OpenFabrics device.":                                       "There was an error initializing an OpenFabrics device",
-		"fi_domain: error: 2":                                                                                   "IBV_WC_LOC_QP_OP_ERR, ENOENT",
+		"00000000 93005204 090006d0 0b8035d3":                                                                   "IBV_WC_LOC_PROT_ERR",
+		"00000000 00008813 0800003f 00ff1dd2":                                                                   "IBV_WC_REM_ACCESS_ERR",
+		"00000000 00000000 00000000 00000000":                                                                   "",
+		// no completion with an error: its last byte says so
+		"00000000 93005204 090006d0 0b8035a3":        "",
+		"qp 0x1c failed: synd 0x16 vend 0x87":        "IBV_WC_RNR_RETRY_EXC_ERR",
+		"mlx5_0: error CQE, syndrome 0x5, vend 0xf9": "IBV_WC_WR_FLUSH_ERR",
+		"synd 0x7f": "",
+		"mlx5: node1: got completion with error:":                         "got completion with error",
+		"The OpenFabrics (openib) BTL failed to initialize":               "No IB devices found",
+		"Failed to open NETLINK_RDMA socket":                              "Failed to open NETLINK_RDMA socket",
+		" Couldn't Open the XRC Domain":                                   "Couldn't Open the XRC Domain",
+		"Error opening XRC domain":                                        "Couldn't Open the XRC Domain",
+		"XRC":                                                             "Couldn't Open the XRC Domain",
+		" IB device 'mlx5_0' wasn't found":                                "IB device not found",
+		" Did not detect devices":                                         "No IB devices found",
+		" Found Incompatibility issue with GID types.":                    "Found Incompatibility issue with GID types",
+		" Requested size larger than port MTU (1024)":                     "Requested size larger than port MTU",
+		"WARNING: There was an error initializing an OpenFabrics device.": "There was an error initializing an OpenFabrics device",
+		"fi_domain: error: 2":                                             "IBV_WC_LOC_QP_OP_ERR, ENOENT",
 		// nothing
 		"65536      1000             959.63             587.76": "", "hello": "", "": "", "success": "", " Using XRC		: OFF": "",
 	} {
@@ -83,6 +94,22 @@ func TestLines(t *testing.T) {
 		}
 	}
 	Search(strings.Repeat("Failed status 12, errno 22; ", 1<<16))
+}
+
+// TestRemedies: what to do has the words that this program needs.
+func TestRemedies(t *testing.T) {
+	for line, want := range map[string]string{
+		"Couldn't connect to 127.0.0.1:18515": "-R at both ends", "Unexpected CM event bl blka 8": "-R at both ends",
+		"cma event RDMA_CM_EVENT_REJECTED, error 8":               "-R at both ends",
+		"failed to modify QP to RTR: Invalid argument":            "-cm 1 with qperf",
+		"Failed to open NETLINK_RDMA socket":                      "gorxe run --device rxe0=eth0",
+		"rdma link add rxe0 type rxe netdev eth0":                 "gorxe run --device rxe0=eth0",
+		"modprobe: FATAL: Module rdma_rxe not found in directory": "gorxe run --device rxe0=eth0",
+	} {
+		if list := Search(line); !slices.ContainsFunc(list, func(w Word) bool { return strings.Contains(w.Fix, want) }) {
+			t.Errorf("%s: %+v", line, list)
+		}
+	}
 }
 
 // TestEveryErrno: the name, the number and the text of each errno lead to it.

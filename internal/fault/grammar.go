@@ -81,6 +81,7 @@ var places = []place{
 		[]fault{
 			{"down", Down, "is down for `time`, or until the rule is removed; again, with `times`, after a pause of the same length; its packets are lost", nil, []string{"time", "times"}},
 			{"gid_removed", GIDRemoved, "lacks the GID with index `gid`, likewise", []string{"gid"}, []string{"time", "times"}},
+			{"gid_moved", GIDMoved, "has the GID with index `gid` at the lowest other index that is empty, likewise", []string{"gid"}, []string{"time", "times"}},
 			{"speed", Speed, "has the speed `gbps`, likewise; its packets are as fast as before", []string{"gbps"}, []string{"time", "times"}},
 		},
 		true,

@@ -45,9 +45,9 @@ var keys = append([]key{
 		}
 		return ""
 	}},
-	{"device", "the device's name, as rxe0", func(r *Rule, v string) error {
-		if !strings.HasPrefix(v, "rxe") {
-			return errors.New("the name of a device begins with rxe")
+	{"device", "the device's name, as rxe0 or mlx5_0", func(r *Rule, v string) error {
+		if !strings.HasPrefix(v, "rxe") && !strings.HasPrefix(v, "mlx5_") {
+			return errors.New("the name of a device begins with rxe or mlx5_")
 		}
 		return word(&r.Device, v, 63)
 	}, func(r *Rule) string { return r.Device }},

@@ -4,9 +4,10 @@ import "time"
 
 // Port is what rules say of a port.
 type Port struct {
-	Down bool
-	GIDs []int // indexes of GIDs that are not there
-	Mbps int   // the speed; 0: as it is
+	Down  bool
+	GIDs  []int // indexes of GIDs that are not there
+	Moved []int // indexes of GIDs that are elsewhere
+	Mbps  int   // the speed; 0: as it is
 }
 
 // Port returns what the rules say of the port of a device at a time, and when that changes next:
@@ -25,6 +26,8 @@ func (s *Set) Port(device string, at time.Time) (p Port, next time.Time) {
 		case !active:
 		case r.What == GIDRemoved:
 			p.GIDs = append(p.GIDs, int(*r.GID))
+		case r.What == GIDMoved:
+			p.Moved = append(p.Moved, int(*r.GID))
 		case r.What == Speed:
 			p.Mbps = int(r.Gbps) * 1000
 		default:

@@ -38,6 +38,7 @@ const (
 	Shape                      // a packet passes a slow or lossy link
 	Down                       // a port is down
 	GIDRemoved                 // a port lacks a GID
+	GIDMoved                   // a GID has another index
 	Speed                      // a port has another speed
 	RNR                        // a message finds no receive
 	Smaller                    // a device has lower limits

@@ -20,14 +20,30 @@ type Driver interface {
 	ID() uint32
 	// ABI returns the version of its private structs: abi_version of uverbsN.
 	ABI() uint32
-	// Parent returns the bus device above the device of that name.
-	Parent(device string) Parent
+	// Look returns how the device of that name looks in sysfs. index is N of uverbsN, which no
+	// other device has.
+	Look(device string, index int) Look
 	// Open makes the driver's part of one open of the device.
 	Open(Open) (Context, error)
 	// Methods returns the methods of the ioctl form that only this driver has, or that it answers
 	// in its own way: they replace the common ones. May be nil.
 	Methods() Methods
 }
+
+// Look is what sysfs shows of a device beside what the engine knows.
+type Look struct {
+	Parent   Parent
+	NodeDesc string
+	// Files of the device's directory. Empty ones are left out, except FWVer.
+	FWVer, HWRev, HCAType, BoardID string
+	// ShowsNetdev: the file parent has the name of the network interface, as rdma_rxe's has.
+	ShowsNetdev bool
+}
+
+// XRC is implemented by a Driver whose provider has XRC. Only then do programs find it. The Context
+// is asked for SRQs and queue pairs of XRC. An XRC target has no queue, and its QPRequest no CQs;
+// that of an initiator has no RecvCQ. rxe.SRQ.Num is the number that a program has to know.
+type XRC interface{ HasXRC() bool }
 
 // Parent is the bus device of a NIC, by which programs and rdma-core look for a device and its
 // provider.
@@ -137,6 +153,9 @@ type CQRequest struct {
 	Handle  uint32
 	Entries uint32
 	Flags   uint32 // enum ib_uverbs_ex_create_cq_flags
+	// Notify gives the program a completion event; nil: it wants none. A driver whose program asks
+	// for events in memory calls it, after NewCQ. It does not block.
+	Notify func()
 }
 
 // CQ is the memory of a completion queue.
@@ -166,6 +185,7 @@ type SRQRequest struct {
 	Type   uint64 // enum ib_uverbs_srq_type
 	MaxWR  uint32
 	MaxSGE uint32
+	CQ     CQ // of XRC: where its receives complete; else nil
 }
 
 // SRQ is the memory of a shared receive queue.
@@ -242,7 +262,7 @@ type Taken struct {
 // Keys finds what work requests name and the engine does not look up itself. Its
 // methods are called without a lock held.
 type Keys interface {
-	PD() *rxe.PD // the queue pair's
+	PD() *rxe.PD // the queue pair's; nil: an XRC target has none
 	MWByRKey(rkey uint32) *rxe.MW
 	MRByLKey(lkey uint32) *rxe.MR
 }

@@ -38,7 +38,7 @@ func engineHost(t testing.TB) *fakeHost {
 		devs: map[string]*uverbs.Device{"rxe0": dev},
 		tree: tree.New([]tree.Device{{
 			Name: "rxe0", NodeGUID: 1, SysImageGUID: 1, NodeDesc: "rxe", Netdev: "lo",
-			Parent: tree.Parent(librxe.Driver{}.Parent("rxe0")), ABI: librxe.Driver{}.ABI(),
+			Parent: tree.Parent(librxe.Driver{}.Look("rxe0", 0).Parent), ABI: librxe.Driver{}.ABI(),
 			Port: func() tree.PortInfo {
 				return tree.PortInfo{
 					State: 4, PhysState: 5, LinkLayer: 2, ActiveWidth: 1, ActiveSpeed: 1,

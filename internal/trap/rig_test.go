@@ -204,7 +204,7 @@ func newHost(t testing.TB, names ...string) *fakeHost {
 		}
 		devs = append(devs, tree.Device{
 			Name: name, Index: i, NodeGUID: 0x0200_0000_0000_0001 + uint64(i), SysImageGUID: 1, NodeDesc: "rxe", Netdev: "lo",
-			Parent: tree.Parent(librxe.Driver{}.Parent(name)), ABI: librxe.Driver{}.ABI(),
+			Parent: tree.Parent(librxe.Driver{}.Look(name, 0).Parent), ABI: librxe.Driver{}.ABI(),
 			Port: func() tree.PortInfo {
 				return tree.PortInfo{
 					State: 4, PhysState: 5, LinkLayer: 2, ActiveWidth: 1, ActiveSpeed: 1,

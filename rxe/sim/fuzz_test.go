@@ -68,6 +68,9 @@ func (p *pairParams) choose(next func(int) int) {
 	p.mtu = 256 << next(5)
 	p.hosts = [...][2]int{{0, 1}, {1, 0}, {0, 0}, {1, 1}}[next(4)]
 	p.ops = [2]int{1 + next(32), next(32)}
+	if p.xrc = p.xrc && p.typ == rxe.QPRC; p.xrc {
+		p.ops[1] = 0
+	}
 	p.depth, p.recvDepth = 1+next(16), 1+next(4)
 	p.signaled, p.signalAll = next(101), next(2) == 0
 	p.rdAtomic = uint8(1 + next(16))

@@ -13,8 +13,9 @@ type endpoint struct {
 	w    *world
 	h    *host
 	peer *endpoint
-	typ  rxe.QPType
+	typ  rxe.QPType // of the service; see qpType
 	p    pairParams
+	tgt  bool // XRC: the target
 	q    *rxe.QP
 	ah   *rxe.AH // UD
 
@@ -34,8 +35,8 @@ type endpoint struct {
 	mr      *rxe.MR
 	iova    uint64
 	window  window
-	recvs   *receiveQueue
-	expect  []*message // sent by the peer and not received yet, oldest first
+	recvs   []*receiveQueue // several: of XRC; none: of its initiators
+	expect  []*message      // sent by the peer and not received yet, oldest first
 	flushed []*recvBuf
 	unsure  []unsureWrite
 	torn    []extent // of the target, by requests that failed
@@ -84,11 +85,12 @@ type message struct {
 	hasImm   bool
 	inv      wire.RKey
 	received bool
+	srq      uint32 // XRC: the number of the SRQ that takes it
 }
 
 func (w *world) newPair(p pairParams) {
-	a := w.newEndpoint(w.hosts[p.hosts[0]], p, p.ops[0])
-	b := w.newEndpoint(w.hosts[p.hosts[1]], p, p.ops[1])
+	a := w.newEndpoint(w.hosts[p.hosts[0]], p, 0)
+	b := w.newEndpoint(w.hosts[p.hosts[1]], p, 1)
 	a.peer, b.peer = b, a
 	a.connect(p.psn[0], p.psn[1])
 	b.connect(p.psn[1], p.psn[0])
@@ -100,26 +102,27 @@ func (w *world) newPair(p pairParams) {
 
 const qkey = 0x1234_5678
 
-func (w *world) newEndpoint(h *host, p pairParams, ops int) *endpoint {
-	e := &endpoint{w: w, h: h, typ: p.typ, p: p, todo: ops}
+func (w *world) newEndpoint(h *host, p pairParams, i int) *endpoint {
+	e := &endpoint{w: w, h: h, typ: p.typ, p: p, todo: p.ops[i], tgt: i == 1}
 	init := rxe.QPInitAttr{
 		Type: p.typ, SendCQ: h.sendCQ, RecvCQ: h.recvCQ,
 		Cap:       rxe.QPCap{MaxSendWR: uint32(p.depth), MaxSendSGE: 4, MaxInlineData: 256},
 		SignalAll: p.signalAll, Chaos: h.chaos,
 	}
-	e.recvs = h.srq
-	if e.recvs == nil {
-		e.recvs = newReceiveQueue(h, p.maxSize+grhSpace(p.typ), p.recvDepth)
-		init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE = uint32(p.recvDepth), 4
-	} else {
-		init.SRQ = e.recvs.srq
-	}
 	var err error
-	e.q, err = h.pd.CreateQP(init)
-	must(err)
-	if h.srq == nil {
-		e.recvs.q = e.q
+	switch {
+	case p.xrc:
+		err = e.newXRCQP(init)
+	case h.srq != nil:
+		e.recvs, init.SRQ = []*receiveQueue{h.srq}, h.srq.srq
+		e.q, err = h.pd.CreateQP(init)
+	default:
+		r := newReceiveQueue(h, p.maxSize+grhSpace(p.typ), p.recvDepth)
+		init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE = uint32(p.recvDepth), 4
+		e.q, err = h.pd.CreateQP(init)
+		r.q, e.recvs = e.q, []*receiveQueue{r}
 	}
+	must(err)
 	w.byQPN[connID{h.index, e.q.Num()}] = e
 	w.ends = append(w.ends, e)
 	e.makeTarget()
@@ -167,7 +170,7 @@ func (e *endpoint) connect(sqPSN, rqPSN wire.PSN) {
 	}
 	for from := range rxe.QPRTS {
 		attr.State = from + 1
-		must(e.q.Modify(&attr, rxe.RequiredMask(p.typ, from, attr.State)))
+		must(e.q.Modify(&attr, rxe.RequiredMask(e.qpType(), from, attr.State)))
 	}
 }
 
@@ -180,13 +183,20 @@ func (w *world) teardown() {
 		}
 		must(e.q.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState))
 		w.poll()
-		e.recvs.checkFlushed(e)
+		for _, r := range e.recvs {
+			r.checkFlushed(e)
+		}
 		e.leftovers()
 		e.settleUnsure()
 	}
 	for _, h := range w.hosts {
 		if h.srq != nil {
 			h.srq.concede()
+		}
+		if h.xrc != nil {
+			for _, r := range h.xrc.queues {
+				r.concede()
+			}
 		}
 	}
 	for _, e := range w.ends {
@@ -209,7 +219,7 @@ func (w *world) teardown() {
 func (e *endpoint) leftovers() {
 	if e.typ != rxe.QPRC || e.failed {
 		for _, b := range e.flushed {
-			e.recvs.concedeBuf(b) // may hold part of a message
+			b.concede(e.h) // may hold part of a message
 		}
 	}
 	if e.typ == rxe.QPRC && !e.failed {
@@ -227,6 +237,7 @@ func (h *host) destroy() {
 	if h.srq != nil {
 		must(h.srq.srq.Destroy())
 	}
+	h.destroyXRC()
 	must(h.sendCQ.Destroy())
 	if h.recvCQ != h.sendCQ {
 		must(h.recvCQ.Destroy())

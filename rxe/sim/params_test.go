@@ -56,6 +56,7 @@ type pairParams struct {
 	retryCnt  uint8
 	flowLabel uint32
 	pause     bool // through SQD, now and then
+	xrc       bool // of XRC: typ is RC, and the second one has no work
 	long      bool // most messages are SENDs and WRITEs of 16 KiB or more
 }
 
@@ -122,6 +123,9 @@ func drawParams(seed uint64, size scale) params {
 	}
 	if size == longMessages {
 		p.lengthen(r, packets)
+	}
+	if seed%7 == 5 {
+		p.useXRC(seed/7%2 == 0)
 	}
 	return p
 }

@@ -9,7 +9,9 @@ import (
 
 // start makes an endpoint begin.
 func (e *endpoint) start() {
-	e.recvs.wake()
+	for _, r := range e.recvs {
+		r.wake()
+	}
 	e.wake()
 	if e.p.pause {
 		e.later(200*time.Microsecond, e.pause)
@@ -74,6 +76,7 @@ func (e *endpoint) post() {
 			e.todo = 1 // memory is used up: one more, for the signal
 			s = e.last()
 		}
+		e.chooseSRQ(s)
 		e.todo--
 		e.nextID++
 		s.wr.ID = e.nextID
@@ -114,6 +117,10 @@ var opsOf = map[rxe.QPType][]rxe.WROpcode{
 		rxe.WRRead, rxe.WRRead, rxe.WRCompareSwap, rxe.WRFetchAdd, rxe.WRAtomicWrite, rxe.WRFlush,
 		rxe.WRBindMW, rxe.WRLocalInv,
 	},
+	rxe.QPXRCIni: {
+		rxe.WRSend, rxe.WRSend, rxe.WRSendImm, rxe.WRWrite, rxe.WRWrite, rxe.WRWriteImm,
+		rxe.WRRead, rxe.WRRead, rxe.WRCompareSwap, rxe.WRFetchAdd,
+	},
 	rxe.QPUC: {rxe.WRSend, rxe.WRSendImm, rxe.WRWrite, rxe.WRWriteImm},
 	rxe.QPUD: {rxe.WRSend, rxe.WRSendImm},
 }
@@ -121,7 +128,7 @@ var opsOf = map[rxe.QPType][]rxe.WROpcode{
 // draw makes a work request and applies it to the model. It returns nil when memory
 // is used up.
 func (e *endpoint) draw() *sent {
-	ops := opsOf[e.typ]
+	ops := opsOf[e.qpType()]
 	if e.p.long && e.w.rng.IntN(4) > 0 {
 		ops = opsOf[rxe.QPUC] // SENDs and WRITEs that follow each other
 	}

@@ -160,20 +160,22 @@ func (r *receiveQueue) checkFlushed(e *endpoint) {
 func (r *receiveQueue) concede() {
 	if r.h.lax {
 		for _, b := range append(r.posted, r.free...) {
-			r.concedeBuf(b)
+			b.concede(r.h)
 		}
 	}
 }
 
-func (r *receiveQueue) concedeBuf(b *recvBuf) {
+// concede accepts what the buffer holds.
+func (b *recvBuf) concede(h *host) {
 	for _, p := range b.pieces {
-		r.h.concede(p.off, p.n)
+		h.concede(p.off, p.n)
 	}
 }
 
 // recvDone checks one receive completion.
 func (e *endpoint) recvDone(wc *rxe.WC) {
-	b := e.recvs.take(wc.ID)
+	r := e.taken(wc)
+	b := r.take(wc.ID)
 	if wc.Status != rxe.WCSuccess {
 		if wc.Status != rxe.WCFlushErr {
 			failf("host %d QP %#x: receive completed with status %v", e.h.index, wc.QPN, wc.Status)
@@ -182,7 +184,7 @@ func (e *endpoint) recvDone(wc *rxe.WC) {
 		return
 	}
 	if !e.failed {
-		e.recvs.wake()
+		r.wake()
 	}
 	skip := grhSpace(e.typ)
 	m := e.match(wc, e.gather(b, skip, int(wc.ByteLen)-skip))
@@ -210,7 +212,7 @@ func (e *endpoint) gather(b *recvBuf, skip, n int) []byte {
 // deliver writes the message into the model of the buffer it was received in.
 func (e *endpoint) deliver(b *recvBuf, skip int, m *message) {
 	if e.typ != rxe.QPRC || e.h.lax {
-		e.recvs.concedeBuf(b) // its contents were compared; earlier parts may lie behind
+		b.concede(e.h) // its contents were compared; earlier parts may lie behind
 		return
 	}
 	data := m.data
@@ -266,6 +268,8 @@ func (e *endpoint) sameMessage(m *message, wc *rxe.WC, got []byte) bool {
 	}
 	switch {
 	case wc.Opcode != opcode || wc.Flags&(rxe.WCWithImm|rxe.WCWithInv) != flags:
+		return false
+	case m.srq != wc.SRQN:
 		return false
 	case int(wc.ByteLen) != want || m.hasImm && wc.Imm != m.imm || m.inv != 0 && wc.InvRKey != m.inv:
 		return false

@@ -16,7 +16,7 @@ import (
 // recordable reports whether a run can be written as a script: one pair of queue pairs, on two
 // hosts, without what scripts have no words for.
 func (p *params) recordable() bool {
-	return len(p.pairs) == 1 && p.pairs[0].hosts[0] != p.pairs[0].hosts[1] && !p.srq && !p.chaos && p.net.Mark == 0
+	return len(p.pairs) == 1 && p.pairs[0].hosts[0] != p.pairs[0].hosts[1] && !p.srq && !p.pairs[0].xrc && !p.chaos && p.net.Mark == 0
 }
 
 // withSeed returns the same kind of run with other draws.
@@ -31,6 +31,7 @@ var simplifications = []func(p *params){
 	func(p *params) { p.pairs = p.pairs[len(p.pairs)-1:] },
 	func(p *params) { p.pairs[0].hosts = [2]int{0, 1} },
 	func(p *params) { p.srq = false },
+	func(p *params) { p.pairs[0].xrc = false },
 	func(p *params) { p.chaos = false },
 	func(p *params) { p.net.Mark = 0 },
 	func(p *params) { p.v6, p.tap, p.costlyMemory, p.activeQPs = false, false, false, 0 },

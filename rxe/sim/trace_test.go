@@ -65,7 +65,7 @@ func (t *traceChecker) observe(p *simnet.Packet, fate simnet.Fate) {
 		t.fail(p, "does not parse: %v", err)
 		return
 	}
-	if pkt.Info().Service != wire.ServiceRC {
+	if s := pkt.Info().Service; s != wire.ServiceRC && s != wire.ServiceXRC {
 		return
 	}
 	if dump {
@@ -137,7 +137,7 @@ func (t *traceChecker) response(p *simnet.Packet, pkt wire.Packet) {
 		if f.delivered.Less(psn.Next()) {
 			t.fail(p, "acknowledges PSN %#x, delivered in order is only up to %#x", psn, f.delivered.Sub(1))
 		}
-		if pkt.Opcode() != wire.RCAck {
+		if pkt.Opcode().Operation() != wire.RCAck {
 			return // an answer, first or replayed
 		}
 		if psn.Next().Less(f.acked) && !f.dup {

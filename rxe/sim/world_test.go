@@ -80,6 +80,7 @@ type host struct {
 	recvCQ *rxe.CQ
 	chaos  *rxe.Chaos
 	srq    *receiveQueue // nil: every QP has its own
+	xrc    *xrcDomain    // nil: no target yet
 	// lax: partial messages of failed or unreliable peers may lie in receive
 	// buffers.
 	lax bool

@@ -25,7 +25,7 @@ func TestArchitectureIsShort(t *testing.T) {
 	}
 }
 
-var packageName = regexp.MustCompile("^`internal/[a-z/]+`,?$")
+var packageName = regexp.MustCompile("^`internal/[a-z0-9/]+`,?$")
 
 // TestReaderFinds: a reader of ARCHITECTURE.md finds the file for each of these without a
 // search of the code.

@@ -26,10 +26,13 @@ type image struct {
 // open reads an image; nil: it cannot be read.
 func open(path string) *image {
 	f, err := elf.Open(path)
-	if err != nil || f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64 {
+	if err != nil {
 		return nil
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
+	if f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64 {
+		return nil
+	}
 	im := &image{name: filepath.Base(path), path: path}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD {

@@ -85,7 +85,10 @@ func (h *host) there(f func() error) error {
 // start starts a command on the host. It is killed when the host ends.
 func (h *host) start(cmd *exec.Cmd) error {
 	return h.there(func() error {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = new(syscall.SysProcAttr)
+		}
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 		return cmd.Start()
 	})
 }

@@ -101,9 +101,11 @@ var idle = []string{"sleep", "infinity"}
 type run struct {
 	Config
 	network *hosts.Network
-	dir     string                   // for sockets
-	ready   map[string]chan struct{} // closed when the program of a host is ready
-	fail    context.CancelCauseFunc
+	dir     string // for sockets
+	// closed when the program of a host, and so its daemon, has begun
+	begun map[string]chan struct{}
+	ready map[string]chan struct{} // closed when that program is ready
+	fail  context.CancelCauseFunc
 	// lasting are the programs that are not in the background.
 	lasting sync.WaitGroup
 
@@ -120,7 +122,7 @@ type run struct {
 // Run runs the programs, and returns when all have ended. The ends are in the order of the lab, of
 // the hosts that have programs. If a program fails, Run ends the others.
 func Run(ctx context.Context, c Config) (ends []End, err error) {
-	r := &run{Config: c, ready: make(map[string]chan struct{}), running: make(map[string]bool)}
+	r := &run{Config: c, begun: make(map[string]chan struct{}), ready: make(map[string]chan struct{}), running: make(map[string]bool)}
 	if r.dir, err = os.MkdirTemp("", "gorxe-lab-"); err != nil {
 		return nil, err
 	}
@@ -157,7 +159,7 @@ func (r *run) programs(ctx context.Context) ([]End, error) {
 	var ends []End
 	for i := range r.Lab.Hosts {
 		h := &r.Lab.Hosts[i]
-		r.ready[h.Name] = make(chan struct{})
+		r.begun[h.Name], r.ready[h.Name] = make(chan struct{}), make(chan struct{})
 		if h.Command != nil {
 			ends = append(ends, End{Host: h, Command: h.Command, Code: program.Failed})
 		}
@@ -218,6 +220,7 @@ func (r *run) play(ctx context.Context, e *End) error {
 	}
 	r.runs(h.Name, true)
 	defer r.runs(h.Name, false)
+	close(r.begun[h.Name])
 	defer p.Stop()
 	if waiting := r.waiting(h.Name); len(waiting) > 0 {
 		if err := p.UntilReady(ctx); ctx.Err() == nil && err != nil {
@@ -283,7 +286,7 @@ func (r *run) start(e *End) (*program.Program, error) {
 	flags = append(flags, more...)
 	c := program.Config{
 		Title: "the program of " + h.Name, Flags: flags, Env: r.environment(e),
-		Start: func(cmd *exec.Cmd) error { return r.network.Start(h.Name, cmd) }, Files: e.files,
+		Start: func(cmd *exec.Cmd) error { return r.network.Start(h.Name, cmd) }, Files: e.files, Group: e.Asked,
 	}
 	if e.files == nil {
 		c.Ready = program.Ready{

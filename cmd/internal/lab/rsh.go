@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/cmd/internal/labfile"
 	"github.com/gorxe/gorxe/cmd/internal/program"
 )
 
@@ -113,16 +115,19 @@ func (r *run) answer(ctx context.Context, conn *net.UnixConn) (int, error) {
 	if h == nil {
 		return program.Failed, fmt.Errorf("%s: the lab has no such host", line.Host)
 	}
-	e := &End{Host: h, Command: []string{"sh", "-c", line.Line}, Asked: true, files: files}
-	p, err := r.start(e)
-	if err != nil {
-		return program.Failed, err
-	}
 	gone := make(chan struct{})
 	go func() {
 		conn.Read(make([]byte, 1)) //nolint:errcheck // it returns when the other end is closed
 		close(gone)
 	}()
+	if err := r.untilBegun(ctx, h, gone, files[2]); err != nil {
+		return program.Failed, err
+	}
+	e := &End{Host: h, Command: []string{"sh", "-c", line.Line}, Asked: true, files: files}
+	p, err := r.start(e)
+	if err != nil {
+		return program.Failed, err
+	}
 	select {
 	case <-p.Done():
 	case <-gone:
@@ -136,6 +141,28 @@ func (r *run) answer(ctx context.Context, conn *net.UnixConn) (int, error) {
 	defer r.mu.Unlock()
 	r.more = append(r.more, *e)
 	return e.Code, nil
+}
+
+// untilBegun waits for the program of a host, which chooses what its daemon captures, and tells the
+// asker for what. gone is closed if the asker ends.
+func (r *run) untilBegun(ctx context.Context, h *labfile.Host, gone <-chan struct{}, says io.Writer) error {
+	begun := r.begun[h.Name]
+	select {
+	case <-begun:
+		return nil
+	default:
+	}
+	if len(h.WaitFor) > 0 {
+		fmt.Fprintf(says, "gorxe: the program of %s still waits for %s: this command begins after it\n", h.Name, strings.Join(h.WaitFor, ", "))
+	}
+	select {
+	case <-begun:
+		return nil
+	case <-gone:
+		return errors.New("the command is not wanted any more")
+	case <-ctx.Done():
+		return errors.New("the lab has ended")
+	}
 }
 
 // receive receives what a program asks.

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/cmd/internal/labfile"
 	"github.com/gorxe/gorxe/internal/test/must"
 )
 
@@ -88,6 +90,39 @@ func TestRsh(t *testing.T) {
 		<-done
 		if code != want || (err == nil) != (answer == "7") {
 			t.Errorf("%q: %d, %v", answer, code, err)
+		}
+	}
+}
+
+// TestUntilBegun: a command for a host whose program still waits begins after that program, unless
+// the asker or the lab ends before.
+func TestUntilBegun(t *testing.T) {
+	never := make(chan struct{})
+	closed := make(chan struct{})
+	close(closed)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		name        string
+		ctx         context.Context
+		begun, gone chan struct{}
+		waits       bool
+		says, err   string
+	}{
+		{"it has begun", t.Context(), closed, never, true, "", ""},
+		{"the asker ends", t.Context(), never, closed, true, "gorxe: the program of h2 still waits for h1: this command begins after it\n", "the command is not wanted any more"},
+		{"the lab ends", ended, never, never, true, "gorxe: the program of h2 still waits for h1: this command begins after it\n", "the lab has ended"},
+		{"it will begin at once", ended, never, never, false, "", "the lab has ended"},
+	} {
+		r := &run{begun: map[string]chan struct{}{"h2": c.begun}}
+		h := &labfile.Host{Name: "h2"}
+		if c.waits {
+			h.WaitFor = []string{"h1"}
+		}
+		var says bytes.Buffer
+		err := r.untilBegun(c.ctx, h, c.gone, &says)
+		if says.String() != c.says || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+			t.Errorf("%s: %q, %v", c.name, &says, err)
 		}
 	}
 }

@@ -93,6 +93,15 @@ func (e End) String() string {
 	return e.Node + ":" + e.Interface
 }
 
+// NameDevices gives the devices of all hosts other names. name is for that of the index-th port.
+func (l *Lab) NameDevices(name func(index int) string) {
+	for i := range l.Hosts {
+		for j := range l.Hosts[i].Ports {
+			l.Hosts[i].Ports[j].Device = name(j)
+		}
+	}
+}
+
 // Host returns the host of a name, or nil.
 func (l *Lab) Host(name string) *Host {
 	for i := range l.Hosts {

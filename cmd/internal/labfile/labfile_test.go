@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/gorxe/gorxe/internal/test/must"
 )
 
@@ -105,6 +107,18 @@ func TestRails(t *testing.T) {
 	}
 }
 
+// TestRanges: a range whose first number has leading zeros has names of one length.
+func TestRanges(t *testing.T) {
+	for text, want := range map[string]string{
+		"h[1-3]": "h1 h2 h3", "h[01-03]x": "h01x h02x h03x", "h[08-11]": "h08 h09 h10 h11", "h[0-2]": "h0 h1 h2", "h[099-101]": "h099 h100 h101", "h": "h",
+	} {
+		names, err := expand(new(yaml.Node), text)
+		if got := strings.Join(names, " "); err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
 // TestContainerlab: the example for containerlab has eight planes of two leaves and a spine, and no
 // program: entrypoint and cmd are those of the container.
 func TestContainerlab(t *testing.T) {
@@ -170,6 +184,8 @@ var wrong = []struct{ text, says string }{
 	{"topology:\n  nodes: {../h: {}}" + linked, `2:11: "../h": a name has letters, digits, dots, underscores and dashes, 63 at most`},
 	{"topology:\n  nodes: {h1: {kind: nokia_srlinux}}" + linked, `2:22: kind: "nokia_srlinux": a node is a host (linux) or a switch (bridge)`},
 	{"topology:\n  nodes: {h1: {binds: [a]}}" + linked, "2:16: binds: unknown: a node has the keys background, cmd, cpu, cpu-set, entrypoint, env, exec, group, image, image-pull-policy, kind, labels, memory, mgmt-ipv4, mgmt-ipv6, ports, ready-when, restart-policy, wait-for"},
+	{"topology:\n  defaults: {cmd: a}\n  nodes: {h1: {}, h2: {}, s1: {kind: bridge, labels: {}, cmd: a}}" + linked, "3:58: cmd: s1 is a switch (kind: bridge), which runs no program: the key is for hosts"},
+	{"topology:\n  nodes: {h1: {}, h2: {}, s1: {wait-for: [h1], kind: bridge}}" + linked, "2:32: wait-for: s1 is a switch (kind: bridge), which runs no program: the key is for hosts"},
 	{"topology:\n  nodes: {h1: {cmd: a, cmd: b}}" + linked, "2:24: cmd is given twice"},
 	{"topology:\n  nodes: {h1: {cmd: []}}" + linked, "2:21: cmd: expected a list, and not an empty list"},
 	{"topology:\n  nodes: {h1: {cmd: {}}}" + linked, "2:21: cmd: expected a list, and not a mapping"},

@@ -143,6 +143,11 @@ func (f *file) node(key *yaml.Node, name string, n *yaml.Node) error {
 		h.Command = nil // cmd has arguments for a program of the image
 	}
 	f.kinds[name] = kind
+	if kind == kindSwitch {
+		if err := noHost(name, n); err != nil {
+			return err
+		}
+	}
 	switch {
 	case kind == kindSwitch && len(f.lab.Switches) == MaxSwitches:
 		return yamltext.At(key, "the lab has more than %d switches", MaxSwitches)
@@ -152,6 +157,19 @@ func (f *file) node(key *yaml.Node, name string, n *yaml.Node) error {
 		return yamltext.At(key, "the lab has more than %d hosts", MaxHosts)
 	default:
 		f.lab.Hosts = append(f.lab.Hosts, h)
+	}
+	return nil
+}
+
+// ofHosts are the keys of a node that mean nothing at a switch, which runs no program.
+var ofHosts = []string{"cmd", "entrypoint", "env", "exec", "wait-for", "ready-when", "background"}
+
+// noHost returns the error of a switch with a key that only a host has. The defaults are for hosts.
+func noHost(name string, n *yaml.Node) error {
+	for i := 0; i < len(n.Content); i += 2 {
+		if key := n.Content[i]; slices.Contains(ofHosts, key.Value) {
+			return yamltext.At(key, "%s: %s is a switch (kind: %s), which runs no program: the key is for hosts", key.Value, name, kindSwitch)
+		}
 	}
 	return nil
 }
@@ -342,7 +360,7 @@ func (l *Link) shape(key string, n *yaml.Node) error {
 	return nil
 }
 
-// ranges are as in h[1-32].
+// ranges are as in h[1-32], or h[01-32] for names of one length.
 var ranges = regexp.MustCompile(`\[(\d{1,6})-(\d{1,6})\]`)
 
 // expand returns the names that a name with ranges stands for.
@@ -363,9 +381,13 @@ func expand(n *yaml.Node, name string) ([]string, error) {
 	case last-first >= MaxLinks:
 		return nil, yamltext.At(n, "%s: the range has %d names: a lab has %d hosts and %d links at most", name, last-first+1, MaxHosts, MaxLinks)
 	}
+	width := 0
+	if strings.HasPrefix(from, "0") {
+		width = len(from) // as the shell's {01..12} has it
+	}
 	names := make([]string, 0, last-first+1)
 	for i := first; i <= last; i++ {
-		names = append(names, fmt.Sprintf("%s%d%s", name[:m[0]], i, rest))
+		names = append(names, fmt.Sprintf("%s%0*d%s", name[:m[0]], width, i, rest))
 	}
 	return names, nil
 }

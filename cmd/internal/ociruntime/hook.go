@@ -47,6 +47,7 @@ func (s spec) addHook(h host, devices string) error {
 
 // state is what a runtime tells its hooks (OCI Runtime Specification, runtime.md, State).
 type state struct {
+	ID     string `json:"id"`
 	PID    int    `json:"pid"`
 	Bundle string `json:"bundle"`
 }
@@ -70,7 +71,7 @@ func runHook(args []string, stdin io.Reader) error {
 		return err
 	}
 	c := pod.Container{
-		PID: st.PID, Directory: insideRun, Devices: args[1:],
+		PID: st.PID, Directory: insideRun, Devices: args[1:], Place: s.placeOf(st.ID),
 		// The process has not changed its root yet.
 		Root: filepath.Join("/proc", strconv.Itoa(st.PID), "root", root),
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/service/pod"
 	"github.com/gorxe/gorxe/internal/test/must"
 )
 
@@ -92,6 +93,28 @@ func TestHook(t *testing.T) {
 	for path, want := range map[string]string{"rootfs": "/b/rootfs", "/x/merged": "/x/merged"} {
 		if got, err := (spec{"root": map[string]any{"path": path}}).root("/b"); err != nil || got != want {
 			t.Errorf("%s: %q, %v", path, got, err)
+		}
+	}
+}
+
+// A container has the names of its engine, and else its id.
+func TestPlace(t *testing.T) {
+	const id = "0123456789abcdef"
+	for name, c := range map[string]struct {
+		annotations string
+		want        pod.Place
+	}{
+		"containerd": {`{"io.kubernetes.cri.container-name": "server", "io.kubernetes.cri.sandbox-name": "web-0", "io.kubernetes.cri.sandbox-namespace": "default"}`,
+			pod.Place{Namespace: "default", Pod: "web-0", Container: "server"}},
+		"CRI-O": {`{"io.kubernetes.container.name": "server", "io.kubernetes.pod.name": "web-0", "io.kubernetes.pod.namespace": "default"}`,
+			pod.Place{Namespace: "default", Pod: "web-0", Container: "server"}},
+		"podman":   {`{"io.container.manager": "libpod"}`, pod.Place{Pod: id[:12], Container: id[:12]}},
+		"none":     {`null`, pod.Place{Pod: id[:12], Container: id[:12]}},
+		"a number": {`{"io.kubernetes.cri.sandbox-name": 7, "io.kubernetes.cri.container-name": ""}`, pod.Place{Pod: id[:12], Container: id[:12]}},
+		"long":     {`{"io.kubernetes.cri.sandbox-name": "` + strings.Repeat("x", 300) + `"}`, pod.Place{Pod: strings.Repeat("x", 253), Container: id[:12]}},
+	} {
+		if got := parseSpec(t, `{"annotations": `+c.annotations+`}`).placeOf(id); got != c.want {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

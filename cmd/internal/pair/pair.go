@@ -37,11 +37,17 @@ type Config struct {
 	// CM returns the processes that listen by RDMA CM with the daemons at these sockets. It may be
 	// nil.
 	CM         func(sockets []string) []int
-	StopServer bool // do not wait for the end of the server
-	Hosts      bool // each end on a host of its own
-	Alone      bool // the pair has an address of its own
-	Labels     bool // each line of output begins with "server: " or "client: "
+	StopServer bool   // do not wait for the end of the server
+	Hosts      bool   // each end on a host of its own
+	Device     string // of each host: rxe0
+	Alone      bool   // the pair has an address of its own
+	Labels     bool   // each line of output begins with "server: " or "client: "
+	// Say, if not nil, tells the user why nothing happens.
+	Say func(string)
 }
+
+// lateAfter is how long the server may go on after the client before the user is told.
+const lateAfter = 5 * time.Second
 
 // Outcome has the exit codes of both ends.
 type Outcome struct{ Server, Client int }
@@ -61,7 +67,7 @@ const failed = program.Failed
 func Run(ctx context.Context, c Config) (Outcome, error) {
 	var l launcher = direct{c.Flags, c.Sockets}
 	if c.Hosts {
-		two, err := newTwoHosts(c.Flags)
+		two, err := newTwoHosts(c.Flags, c.Device)
 		if err != nil {
 			return Outcome{failed, failed}, err
 		}
@@ -98,15 +104,37 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 			return Outcome{0, client.Code()}, nil // this package has ended it
 		}
 	}
-	select {
-	case <-server.Done():
-	case <-ctx.Done():
+	if !c.await(ctx, server, client.Code(), time.After(lateAfter)) {
 		server.Stop()
 	}
 	if err := cmp.Or(ctx.Err(), c.sameCommand(client.Code())); err != nil || client.Code() == 0 {
 		return Outcome{server.Code(), client.Code()}, err
 	}
-	return Outcome{server.Code(), client.Code()}, elsewhere(client.Unreached(), ports)
+	return Outcome{server.Code(), client.Code()}, elsewhere(client.Wrote(), ports, server.ByCM())
+}
+
+// lasting is a program that may go on.
+type lasting interface {
+	Done() <-chan struct{}
+	Running() (name string, pid int)
+}
+
+// await waits for the end of the server. A server that goes on after the client is often meant to
+// do so, and the user waits in vain: after late, await says so once.
+func (c *Config) await(ctx context.Context, server lasting, client int, late <-chan time.Time) (ended bool) {
+	for {
+		select {
+		case <-server.Done():
+			return true
+		case <-ctx.Done():
+			return false
+		case <-late:
+			late = nil
+			if name, pid := server.Running(); pid != 0 && c.Say != nil {
+				c.Say(fmt.Sprintf("the client ended with status %d, and the server (%s, pid %d) still runs: with --stop-server, gorxe pair ends it then", client, name, pid))
+			}
+		}
+	}
 }
 
 // sameCommand says why a client may have failed that was started as the server was: it became a
@@ -145,10 +173,11 @@ var (
 type twoHosts struct {
 	network  *hosts.Network
 	runFlags []string
+	device   string // of each host
 	dir      string // for the sockets of the two daemons
 }
 
-func newTwoHosts(flags []string) (*twoHosts, error) {
+func newTwoHosts(flags []string, device string) (*twoHosts, error) {
 	const port = "eth0"
 	lab := &labfile.Lab{
 		Hosts: []labfile.Host{
@@ -166,7 +195,7 @@ func newTwoHosts(flags []string) (*twoHosts, error) {
 		os.RemoveAll(dir) //nolint:errcheck // a directory in /tmp
 		return nil, fmt.Errorf("--hosts: %w", err)
 	}
-	return &twoHosts{network, flags, dir}, nil
+	return &twoHosts{network, flags, device, dir}, nil
 }
 
 // start implements launcher.
@@ -174,7 +203,7 @@ func (h *twoHosts) start(end string, cmd *exec.Cmd) error { return h.network.Sta
 
 // flags implements launcher. Each host has a daemon of its own.
 func (h *twoHosts) flags(end string) []string {
-	return append([]string{"--socket", h.sockets(end)[0], "--device", "rxe0=eth0"}, h.runFlags...)
+	return append([]string{"--socket", h.sockets(end)[0], "--device", h.device + "=eth0"}, h.runFlags...)
 }
 
 // sockets implements launcher.
@@ -202,17 +231,19 @@ func start(l launcher, name string, c Config, argv []string) (*program.Program, 
 	if name == "server" {
 		p.Ready = program.Ready{
 			Timeout: c.Timeout, When: c.ReadyWhen, Key: "--ready-when", CM: c.CM, Sockets: l.sockets(name),
-			Otherwise: "the client was not started", Hint: c.busyPort,
+			Otherwise: "the client was not started", Hint: c.notReady,
 		}
 	}
 	return program.Start(p)
 }
 
-// busyPort says what to do if another program has the server's port, as the server has written.
-// Most servers listen at every address.
-func (c *Config) busyPort(taken bool) string {
+// notReady says what may help if the server has ended, after what it has written. Most servers
+// listen at every address.
+func (c *Config) notReady(wrote program.Wrote) string {
 	switch {
-	case !taken || c.Hosts:
+	case wrote.Unmet || wrote.Rejected:
+		return ". It has tried to connect, as a client does: the server's command comes before --, the client's after it"
+	case !wrote.Taken || c.Hosts:
 		return ""
 	case c.Alone:
 		return ". Its TCP port is taken: --hosts gives this pair ports of its own, and --private does not"
@@ -222,10 +253,19 @@ func (c *Config) busyPort(taken bool) string {
 
 // elsewhere says where the server listened, if the client has written that nobody listens where it
 // has tried.
-func elsewhere(unreached bool, ports []string) error {
+func elsewhere(wrote program.Wrote, ports []string, byCM bool) error {
+	const both = "with perftest, -R belongs to both commands or to neither"
 	ports = slices.DeleteFunc(ports, func(p string) bool { return p == "" })
-	if !unreached || len(ports) == 0 {
+	at := "TCP port " + strings.Join(ports, ", ")
+	switch {
+	case wrote.Rejected && len(ports) > 0:
+		return fmt.Errorf("the client tried RDMA CM, and the server listened on %s: %s", at, both)
+	case wrote.Rejected || !wrote.Unmet:
 		return nil
+	case len(ports) > 0:
+		return fmt.Errorf("the client did not reach the server, which listened on %s", at)
+	case byCM:
+		return errors.New("the client tried TCP, and the server listened by RDMA CM: " + both)
 	}
-	return fmt.Errorf("the client did not reach the server, which listened on TCP port %s", strings.Join(ports, ", "))
+	return nil
 }

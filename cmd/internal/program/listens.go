@@ -54,6 +54,21 @@ func Family(root int) []int {
 	return all
 }
 
+// running returns the name and the number of the first of these processes that is another program
+// than this one.
+func running(pids []int) (name string, pid int) {
+	self, _ := os.Readlink("/proc/self/exe") // without it, the first process counts
+	for _, pid := range pids {
+		dir := "/proc/" + strconv.Itoa(pid)
+		exe, err := os.Readlink(dir + "/exe")
+		comm, commErr := os.ReadFile(dir + "/comm")
+		if err == nil && commErr == nil && exe != self {
+			return strings.TrimSpace(string(comm)), pid
+		}
+	}
+	return "", 0
+}
+
 // parseStat reads the number and the parent of a process. The name between them is in
 // parentheses, and may have any characters.
 func parseStat(text string) (pid, parent int, ok bool) {

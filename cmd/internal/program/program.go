@@ -23,6 +23,9 @@ type Config struct {
 	// input.
 	Files []*os.File
 	Ready Ready
+	// Group: the program has a process group of its own, and Stop ends all of it. So what a shell
+	// has started ends, too.
+	Group bool
 	// Stopping, if not nil, is called before the program is ended.
 	Stopping func()
 	// Start starts the command; nil: it is started as any other.
@@ -40,9 +43,10 @@ type Program struct {
 	cmd    *exec.Cmd
 	lines  *lines // that say that the program is ready; nil: it is when it listens
 	// lines of its output, which are looked for if it has a label; nil: it has none
-	taken, unmet *lines
-	done         chan struct{} // closed when the program has ended
-	waitErr      error         // valid then
+	taken, unmet, rejected *lines
+	byCM                   bool          // it was ready because it listened by RDMA CM
+	done                   chan struct{} // closed when the program has ended
+	waitErr                error         // valid then
 }
 
 // Start starts a program.
@@ -55,10 +59,13 @@ func Start(c Config) (*Program, error) {
 	args = append(append(args, "--"), c.Program...)
 	p := &Program{config: c, cmd: exec.Command(self, args...), lines: newLines(c.Ready.When), done: make(chan struct{})}
 	if c.Label != "" {
-		p.taken, p.unmet = newLines(portTaken), newLines(unmet)
+		p.taken, p.unmet, p.rejected = newLines(portTaken), newLines(unmet), newLines(rejected)
 	}
 	if len(c.Env) > 0 {
 		p.cmd.Env = append(os.Environ(), c.Env...)
+	}
+	if c.Group {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	}
 	out, err := p.output()
 	if err != nil {
@@ -104,7 +111,7 @@ func (p *Program) output() (output, error) {
 			stream.label = &labeler{to: stream.to, label: p.config.Label + ": "}
 			stream.to = stream.label
 		}
-		for _, l := range []*lines{p.taken, p.unmet, p.lines} {
+		for _, l := range []*lines{p.taken, p.unmet, p.rejected, p.lines} {
 			stream.to = l.beside(stream.to)
 		}
 	}
@@ -130,8 +137,17 @@ func (p *Program) Ports() []string {
 	return listeners(Family(p.cmd.Process.Pid), p.config.Ready.Sockets)
 }
 
-// Unreached reports whether the program has written that nobody listens where it has tried.
-func (p *Program) Unreached() bool { return p.unmet.seen() }
+// ByCM reports whether the program was ready because it listened by RDMA CM.
+func (p *Program) ByCM() bool { return p.byCM }
+
+// Wrote returns what the program has written of ports. Without a label that is not known.
+func (p *Program) Wrote() Wrote {
+	return Wrote{Taken: p.taken.seen(), Unmet: p.unmet.seen(), Rejected: p.rejected.seen()}
+}
+
+// Running returns the program's name and number while it runs: those of the first process below
+// gorxe run that is not gorxe itself.
+func (p *Program) Running() (name string, pid int) { return running(Family(p.cmd.Process.Pid)) }
 
 // Stop ends the program if it runs. gorxe run passes the signal on.
 func (p *Program) Stop() {
@@ -141,14 +157,23 @@ func (p *Program) Stop() {
 	if p.config.Stopping != nil {
 		p.config.Stopping()
 	}
-	p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended meanwhile
+	p.signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
 		return
 	case <-time.After(stopGrace):
 	}
-	p.cmd.Process.Kill() //nolint:errcheck // it may have ended
+	p.signal(syscall.SIGKILL)
 	<-p.done
+}
+
+// signal sends a signal to the program, or to its group. It may have ended meanwhile.
+func (p *Program) signal(s syscall.Signal) {
+	if p.config.Group {
+		_ = syscall.Kill(-p.cmd.Process.Pid, s) // as above
+		return
+	}
+	_ = p.cmd.Process.Signal(s) // as above
 }
 
 // Code returns the exit code of a program that has ended, as a shell shows it.

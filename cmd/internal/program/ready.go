@@ -23,15 +23,23 @@ type Ready struct {
 	Sockets []string // where its daemon may be
 	// Otherwise is what happens if the program is not ready in time: "the client was not started".
 	Otherwise string
-	// Hint returns what may help if the program ended, with ". " before it. The program may have
-	// written that another one has its port. It may be nil.
-	Hint func(portTaken bool) string
+	// Hint returns what may help if the program ended, with ". " before it, after what the program
+	// has written. It may be nil.
+	Hint func(Wrote) string
+}
+
+// Wrote is what a program has written of ports.
+type Wrote struct {
+	Taken    bool // another program has its port
+	Unmet    bool // it connects, and nobody listens there
+	Rejected bool // it connects by RDMA CM, and nobody listens there
 }
 
 // What servers write if another program has their port, and clients if nobody listens at it.
 var (
 	portTaken = regexp.MustCompile(`(?i)address already in use|couldn't listen`)
 	unmet     = regexp.MustCompile(`(?i)connection refused|(couldn't|could not|cannot|can't|failed to|unable to) connect to`)
+	rejected  = regexp.MustCompile(`(?i)RDMA_CM_EVENT_(REJECTED|UNREACHABLE)|unexpected cm event|rdma_connect`)
 )
 
 const (
@@ -45,14 +53,14 @@ func (p *Program) UntilReady(ctx context.Context) error {
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
 	late := time.After(r.Timeout)
-	for n := 0; p.lines != nil || !r.listens(p.cmd.Process.Pid, n%lookRDMACM == 0); n++ {
+	for n := 0; p.lines != nil || !p.listens(n%lookRDMACM == 0); n++ {
 		select {
 		case <-p.lines.ready():
 			return nil
 		case <-p.done:
 			hint := ""
 			if r.Hint != nil {
-				hint = r.Hint(p.taken.seen())
+				hint = r.Hint(p.Wrote())
 			}
 			return fmt.Errorf("%s ended, with exit code %d, before %s: %s%s", p.config.Title, p.Code(), r.sign(), r.Otherwise, hint)
 		case <-late:
@@ -65,17 +73,19 @@ func (p *Program) UntilReady(ctx context.Context) error {
 	return nil
 }
 
-// listens reports whether the process, or one below it, listens. The daemons know which processes
+// listens reports whether the program, or one below it, listens. The daemons know which processes
 // listen by RDMA CM, and are asked if that is wanted.
-func (r *Ready) listens(root int, ask bool) bool {
-	pids := Family(root)
+func (p *Program) listens(ask bool) bool {
+	r := &p.config.Ready
+	pids := Family(p.cmd.Process.Pid)
 	if len(listeners(pids, r.Sockets)) > 0 {
 		return true
 	}
 	if !ask || r.CM == nil {
 		return false
 	}
-	return slices.ContainsFunc(r.CM(r.Sockets), func(pid int) bool { return slices.Contains(pids, pid) })
+	p.byCM = slices.ContainsFunc(r.CM(r.Sockets), func(pid int) bool { return slices.Contains(pids, pid) })
+	return p.byCM
 }
 
 // sign says what the program does when it is ready.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,13 +25,16 @@ func wrote(t *testing.T, is *regexp.Regexp, text string) *lines {
 
 // TestWritten: what servers and clients write of ports is known.
 func TestWritten(t *testing.T) {
-	for text, want := range map[string][2]bool{
-		"Couldn't listen to port 18515\n": {true, false}, "rdma_bind_addr: Address already in use\n": {true, false},
+	for text, want := range map[string]Wrote{
+		"Couldn't listen to port 18515\n": {Taken: true}, "rdma_bind_addr: Address already in use\n": {Taken: true},
 		"No IB devices found\n": {}, "": {}, "Failed to modify QP to RTR\n": {},
-		"Couldn't connect to 127.0.0.1:18515\n": {false, true}, "connect: Connection refused\n": {false, true},
+		"Couldn't connect to 127.0.0.1:18515\n": {Unmet: true}, "connect: Connection refused\n": {Unmet: true},
+		"Unexpected CM event bl blka 8\n": {Rejected: true}, "cma event RDMA_CM_EVENT_REJECTED, error 8\n": {Rejected: true},
+		"rdma_connect: Connection refused\n": {Unmet: true, Rejected: true},
 	} {
-		if got := [2]bool{wrote(t, portTaken, text).seen(), wrote(t, unmet, text).seen()}; got != want {
-			t.Errorf("%q: %v", text, got)
+		p := Program{taken: wrote(t, portTaken, text), unmet: wrote(t, unmet, text), rejected: wrote(t, rejected, text)}
+		if got := p.Wrote(); got != want {
+			t.Errorf("%q: %+v", text, got)
 		}
 	}
 	if (*lines)(nil).seen() {
@@ -47,6 +51,23 @@ func TestUnready(t *testing.T) {
 		if !strings.Contains(says, key) || strings.Contains(says, "ready-when") {
 			t.Error(says)
 		}
+	}
+}
+
+// TestRunning: the program below gorxe is named, and not gorxe itself.
+func TestRunning(t *testing.T) {
+	cat := exec.Command("cat")
+	in := must.Get[io.WriteCloser](t)(cat.StdinPipe())
+	must.OK(t, cat.Start())
+	defer func() {
+		in.Close()
+		must.OK(t, cat.Wait())
+	}()
+	if name, pid := running([]int{os.Getpid(), cat.Process.Pid}); name != "cat" || pid != cat.Process.Pid {
+		t.Errorf("%q, %d, want cat, %d", name, pid, cat.Process.Pid)
+	}
+	if name, pid := running([]int{os.Getpid()}); name != "" || pid != 0 {
+		t.Errorf("%q, %d, want none", name, pid)
 	}
 }
 

@@ -91,6 +91,7 @@ func (p *portFaults) advance(now time.Time) (next time.Time) {
 			s, change := set.Port(p.name, p.at)
 			all.Down = all.Down || s.Down
 			all.GIDs = append(all.GIDs, s.GIDs...)
+			all.Moved = append(all.Moved, s.Moved...)
 			if s.Mbps != 0 {
 				all.Mbps = s.Mbps
 			}

@@ -14,15 +14,22 @@ type Device struct {
 	Index int    // N of uverbsN, from 0 to MaxDevices-1
 
 	Parent Parent // as the driver has it
-	ABI    uint32 // of the provider's private structs: abi_version of uverbsN
+	// NUMA is where in the machine the parent is; nil: nobody knows, and all processors are near.
+	NUMA *NUMANode
+	// OnBus are the devices that the host has on the parent's bus, if that is PCI: readers list
+	// them together.
+	OnBus []string
+	ABI   uint32 // of the provider's private structs: abi_version of uverbsN
 
 	NodeGUID     uint64 // most significant byte first, as printed
 	SysImageGUID uint64
 	NodeDesc     string // rdma_rxe says "rxe"; at most 64 bytes are shown
 	FWVer        string // rdma_rxe has none
-	HCAType      string // empty leaves the file out, as rdma_rxe does
-	BoardID      string // empty leaves the file out; some monitors want both
-	Netdev       string // the network interface: parent, and the GIDs' ndevs
+	HWRev        string // empty leaves the file out, as rdma_rxe does
+	HCAType      string // the same
+	BoardID      string // the same; some monitors want both
+	Netdev       string // the network interface: the GIDs' ndevs
+	ShowsNetdev  bool   // the file parent names it, too
 	Owner        uint32 // the user that may use management datagrams, and read OwnerCounters
 
 	// Created must not change from one Tree to the next: libibverbs tells a device from its
@@ -60,6 +67,12 @@ type Parent struct {
 func (p *Parent) dir() string       { return "/sys/devices/" + p.Dir }
 func (p *Parent) busDir() string    { return "/sys/bus/" + p.Bus }
 func (p *Parent) driverDir() string { return p.busDir() + "/drivers/" + p.Driver }
+
+// NUMANode is a part of the machine, with texts of sysfs.
+type NUMANode struct {
+	Number        int
+	CPUs, CPUList string // cpumap and cpulist
+}
 
 // CounterDir is a directory of counters.
 type CounterDir struct {

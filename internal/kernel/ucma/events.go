@@ -63,7 +63,7 @@ func failure(ev *rdmacm.Event) (verb string, err error) {
 	case verb == "" || ev.Status == 0:
 		return "", nil
 	case ev.Kind == rdmacm.Rejected && reason == wire.RejectInvalidServiceID:
-		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("nothing listens at the port (reject reason %d)", reason), "start the server first, and compare address, port and port space")
+		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("nothing listens by RDMA CM at the port (reject reason %d)", reason), "start the server first, and compare address, port and port space (perftest: -R at both ends)")
 	case ev.Kind == rdmacm.Rejected && ev.IPv6 && reason == wire.RejectConsumer:
 		// So does a host, as Linux does, for a listener of the other address family.
 		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("the peer rejected it: %v (reject reason %d)", reason, reason), "if it listens for IPv4 only, give its IPv4 address: localhost may be ::1")

@@ -32,7 +32,7 @@ func (d *Device) checkAddress(global bool, a *rxe.AHAttr) error {
 	if !global {
 		// ibv_rc_pingpong sends the zero GID of an index that has none, and its peer then sets no
 		// is_global.
-		return d.withIndexes(kernel.Refuse(unix.EINVAL, "ah_attr", "has no GRH", "set is_global to 1, and sgid_index (-g; perftest: -x) to one with a GID"))
+		return d.withIndexes(kernel.Refuse(unix.EINVAL, "ah_attr", "has no GRH", "set is_global to 1, and sgid_index (-g; perftest: -x; qperf: -cm 1) to a GID"))
 	}
 	gid, err := d.rxe.QueryGID(int(a.SGIDIndex))
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 const (
 	objectMemory = 1 << 10
 	qpMemory     = 16 << 10
+	// dmabufMemory is for one of the few mappings that the daemon can have (bufmem.maxMappings):
+	// a user with a budget of 1 GiB has some 8,000.
+	dmabufMemory = 128 << 10
 )
 
 // costOf is what an object of a type costs without what is in it.

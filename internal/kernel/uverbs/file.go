@@ -205,7 +205,7 @@ func (f *File) teardown() {
 
 // teardownOrder is the order in which objects depend on each other. The objects of a driver's own
 // types come last, all at once, before the protection domains.
-var teardownOrder = []uapi.ObjectType{uapi.ObjQP, uapi.ObjAH, uapi.ObjSRQ, uapi.ObjMW, uapi.ObjMR, uapi.ObjCQ, driverObjects, uapi.ObjPD}
+var teardownOrder = []uapi.ObjectType{uapi.ObjQP, uapi.ObjAH, uapi.ObjSRQ, uapi.ObjMW, uapi.ObjMR, uapi.ObjCQ, uapi.ObjXRCD, driverObjects, uapi.ObjPD}
 
 const driverObjects uapi.ObjectType = 1<<16 - 1
 

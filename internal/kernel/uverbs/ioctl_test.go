@@ -107,14 +107,6 @@ func TestAbsentMethods(t *testing.T) {
 		errno unix.Errno
 	}{
 		{"QUERY_CONTEXT", func() error { return p.ioctl(uapi.ObjDevice, uapi.MethodQueryContext) }, unix.EOPNOTSUPP},
-		{"REG_DMABUF_MR", func() error {
-			u := &user{p, forms[0]}
-			pd := u.allocPD()
-			p.reset()
-			return p.ioctl(uapi.ObjMR, uapi.MethodRegDMABufMR, newObj(uapi.AttrRegDMABufHandle), obj(uapi.AttrRegDMABufPD, pd),
-				num(uapi.AttrRegDMABufOffset, 0), num(uapi.AttrRegDMABufLength, 1), num(uapi.AttrRegDMABufIOVA, 0), num32(uapi.AttrRegDMABufFD, 3),
-				p.out(uapi.AttrRegDMABufLKey, 4), p.out(uapi.AttrRegDMABufRKey, 4))
-		}, unix.EOPNOTSUPP},
 	} {
 		p.reset()
 		if err := m.call(); err != m.errno {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/sys/bufmem"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -30,6 +31,7 @@ type region struct {
 	length uint64
 	iova   uint64 // as work requests and peers name it
 	access rxe.Access
+	dmabuf *bufmem.DMABuf // which space is then; nil: space is the program's
 }
 
 func (r *mrRes) Destroy(*dispatch.Object, bool) error {
@@ -43,6 +45,7 @@ func (r *mrRes) Destroy(*dispatch.Object, bool) error {
 		return err
 	}
 	r.f.keys.dropMR(lkey)
+	r.get().dmabuf.Close()
 	return nil
 }
 
@@ -164,6 +167,7 @@ func writeReregMR(k *call, req *uapi.ReregMRReq) error {
 	}
 	defer release()
 	g := r.get()
+	old := g.dmabuf
 	if what&rxe.ReregAccess != 0 {
 		if err := checkAccess(access); err != nil {
 			return err
@@ -178,7 +182,7 @@ func writeReregMR(k *call, req *uapi.ReregMRReq) error {
 		g.pd = pd.pd
 	}
 	if what&rxe.ReregTranslation != 0 {
-		g.start, g.length, g.iova = req.Start, req.Length, req.HCAVA
+		g.start, g.length, g.iova, g.dmabuf = req.Start, req.Length, req.HCAVA, nil
 		if g.space, err = k.Caller.Space(); err != nil {
 			return err
 		}
@@ -195,6 +199,9 @@ func writeReregMR(k *call, req *uapi.ReregMRReq) error {
 		return err
 	}
 	r.set(g)
+	if g.dmabuf == nil {
+		old.Close()
+	}
 	if k.f.watcher != nil {
 		k.f.watcher.Changed(r, r.watched(), k.Caller)
 	}

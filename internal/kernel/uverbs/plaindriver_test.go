@@ -41,7 +41,7 @@ func (plainDriver) ID() uint32 { return plainDriverID }
 
 func (plainDriver) ABI() uint32 { return 1 }
 
-func (plainDriver) Parent(string) provider.Parent { return provider.Parent{} }
+func (plainDriver) Look(string, int) provider.Look { return provider.Look{} }
 
 func (plainDriver) Methods() provider.Methods { return plainMethods }
 

@@ -185,7 +185,7 @@ var schemaMR = map[dispatch.MethodKey]*dispatch.MethodSpec{
 		},
 	},
 	{Object: uapi.ObjMR, Method: uapi.MethodRegDMABufMR}: {
-		Name: "REG_DMABUF_MR", Handle: on(notSupported),
+		Name: "REG_DMABUF_MR", Handle: on(ioctlRegDMABufMR),
 		Attrs: []dispatch.AttrSpec{
 			dispatch.Required(dispatch.Handle(uapi.AttrRegDMABufHandle, uapi.ObjMR, dispatch.AccessNew)),
 			dispatch.Required(dispatch.Handle(uapi.AttrRegDMABufPD, uapi.ObjPD, dispatch.AccessRead)),

@@ -2,23 +2,24 @@ package uverbs
 
 import "strings"
 
-// methodVerbs are the methods of the ioctl form that are verbs of libibverbs, by their names. Two
-// are not called so: libibverbs has query_gid_table for a query of one entry, and a doorbell asks
-// for faults itself (writePostSend).
+// methodVerbs are the methods of the ioctl form that are verbs of libibverbs, by their names. Some
+// are not called so: libibverbs has query_gid_table for a query of one entry, a rule for reg_mr
+// also concerns dma-bufs, and a doorbell asks for faults itself (writePostSend).
 var methodVerbs = map[string]string{
 	"QUERY_PORT": "query_port", "QUERY_GID_TABLE": "query_gid_table", "QUERY_GID_ENTRY": "query_gid_table",
 	"PD_DESTROY": "dealloc_pd", "MW_DESTROY": "dealloc_mw", "AH_DESTROY": "destroy_ah",
-	"MR_DESTROY": "dereg_mr", "ADVISE_MR": "advise_mr", "QUERY_MR": "query_mr",
+	"MR_DESTROY": "dereg_mr", "REG_DMABUF_MR": "reg_mr", "ADVISE_MR": "advise_mr", "QUERY_MR": "query_mr",
 	"CQ_CREATE": "create_cq", "CQ_DESTROY": "destroy_cq",
 	"QP_CREATE": "create_qp", "QP_DESTROY": "destroy_qp",
-	"SRQ_CREATE": "create_srq", "SRQ_DESTROY": "destroy_srq",
+	"XRCD_DESTROY": "close_xrcd",
+	"SRQ_CREATE":   "create_srq", "SRQ_DESTROY": "destroy_srq",
 }
 
 // notVerbs are methods and commands that are not verbs of libibverbs, or that ask for faults
 // themselves.
 var notVerbs = map[string]bool{
 	"unsupported": true, "GET_CONTEXT": true, "POST_SEND": true,
-	"INVOKE_WRITE": true, "INFO_HANDLES": true, "QUERY_CONTEXT": true, "ASYNC_EVENT_ALLOC": true, "REG_DMABUF_MR": true,
+	"INVOKE_WRITE": true, "INFO_HANDLES": true, "QUERY_CONTEXT": true, "ASYNC_EVENT_ALLOC": true,
 }
 
 // verbOf returns the verb of a method or command by its name; "" if it is none.

@@ -26,18 +26,22 @@ func (Driver) ABI() uint32 { return 2 }
 // character only (net_ib: ncclIbGetPciPath).
 const busDriver = "gorxe"
 
-// Parent implements provider.Driver. The parent is on the platform bus, like the adapters of a
-// system on a chip, so programs that read PCI properties see that it is not a PCI device.
+// Look implements provider.Driver (rxe_verbs.c: rxe_register_device). The parent is on the platform
+// bus, like the adapters of a system on a chip, so programs that read PCI properties see that it is
+// not a PCI device.
 //
 // The numbers match no adapter: PCI reserves vendor 0xffff for an empty slot, and 0x020000 is
 // the class of every Ethernet controller. There is no modalias, by which libibverbs would
 // look for another provider (init.c: match_modalias).
-func (Driver) Parent(device string) provider.Parent {
-	return provider.Parent{
-		Dir: "platform/" + device + "." + busDriver, Bus: "platform", Driver: busDriver,
-		Attributes: map[string]string{
-			"class": "0x020000", "vendor": "0xffff", "device": "0x0000",
-			"subsystem_vendor": "0xffff", "subsystem_device": "0x0000",
+func (Driver) Look(device string, _ int) provider.Look {
+	return provider.Look{
+		NodeDesc: "rxe", HCAType: "rxe", BoardID: busDriver, ShowsNetdev: true,
+		Parent: provider.Parent{
+			Dir: "platform/" + device + "." + busDriver, Bus: "platform", Driver: busDriver,
+			Attributes: map[string]string{
+				"class": "0x020000", "vendor": "0xffff", "device": "0x0000",
+				"subsystem_vendor": "0xffff", "subsystem_device": "0x0000",
+			},
 		},
 	}
 }

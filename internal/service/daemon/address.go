@@ -14,6 +14,9 @@ import (
 // another user. A device of lo is for this host only, so its programs meet at any address. The run
 // says so.
 func (s *Server) startDevice(spec *proto.Spec, index int, c common) (d *device, err error) {
+	if p, ok := spec.ConnectX(); ok {
+		spec.Like = proto.Like(p.Name)
+	}
 	if !spec.Free {
 		d, err = startDevice(*spec, index, c)
 		if !s.cfg.Private || !spec.Loopback() || !errors.Is(err, rocev2.ErrPortTaken) {
@@ -21,7 +24,8 @@ func (s *Server) startDevice(spec *proto.Spec, index int, c common) (d *device, 
 		}
 	}
 	return d, rocev2.OnFreeLoopback(func(a netip.Addr) (err error) {
-		at := proto.Spec{Name: spec.Name, Address: a, Speed: spec.Speed, Free: true}
+		at := *spec
+		at.Interface, at.Address, at.Free = "", a, true
 		if d, err = startDevice(at, index, c); err == nil {
 			*spec = at
 		}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -89,6 +90,9 @@ func TestPrivateSocket(t *testing.T) {
 	}
 	if _, err := proto.PrivateSocket(); err != nil {
 		t.Fatal(err)
+	}
+	if got := proto.PrivateSockets(); !slices.Contains(got, live) || slices.Contains(got, dead) {
+		t.Errorf("private runs are at %q, want %s and not %s", got, live, dead)
 	}
 	for name, want := range map[string]bool{live: true, live + ".lock": true, dead: false, dead + ".lock": false} {
 		if _, err := os.Stat(name); (err == nil) != want {

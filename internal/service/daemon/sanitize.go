@@ -98,7 +98,7 @@ func (w *watcher) Ended(id any, c kernel.Caller) { w.File.Ended(id, w.stack(c, f
 
 // Modifying implements uverbs.Watcher.
 func (w *watcher) Modifying(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller) {
-	w.File.Modified(q, attr, mask, w.stack(c, false))
+	w.Modified(q, attr, mask, w.stack(c, false))
 }
 
 // Posting implements uverbs.Watcher.

@@ -7,7 +7,6 @@ import (
 	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
-	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/wire"
@@ -24,7 +23,7 @@ func SeenOf(specs []proto.Spec) ([]proto.Seen, error) {
 		}
 		defer dev.Close() //nolint:errcheck // nothing was made in it
 		sockets := new(rocev2.Counters)
-		v := &view{spec: spec, index: i, created: time.Now(), driver: librxe.Driver{}, dev: dev, netdev: info.Name,
+		v := &view{spec: spec, index: i, created: time.Now(), driver: driverOf(spec, nil), dev: dev, netdev: info.Name,
 			counters: func() wire.PortCounters { return engine.PortCounters(dev, sockets) },
 			sockets:  func() *rocev2.Counters { return sockets },
 			cm:       func() (none cm.Counters) { return none }}

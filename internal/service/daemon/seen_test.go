@@ -10,8 +10,9 @@ import (
 // TestSeen: without a daemon, with one, and in the tree that programs get, the devices have
 // the same attributes.
 func TestSeen(t *testing.T) {
-	specs := []proto.Spec{testSpec("rxe0"), testSpec("rxe1")}
+	specs := []proto.Spec{testSpec("rxe0"), testSpec("rxe1"), testSpec("mlx5_0")}
 	specs[1].Speed = 100000
+	specs[2].Like = "connectx7-400g"
 	before, err := SeenOf(specs)
 	if err != nil {
 		t.Fatal(err)
@@ -21,7 +22,7 @@ func TestSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := s.tree.Seen(); len(want) != 2 || !reflect.DeepEqual(got, want) {
+	if want := s.tree.Seen(); len(want) != 3 || !reflect.DeepEqual(got, want) {
 		t.Errorf("the daemon says\n%+v\nthe tree has\n%+v", got, want)
 	}
 	if !reflect.DeepEqual(got, before) {

@@ -37,7 +37,7 @@ type Config struct {
 	Inherited *net.UnixListener
 	// Conns, if not nil, has the connections of programs. The daemon is that of the containers of a
 	// network namespace (package pod): it ends with ctx, and makes no socket.
-	Conns <-chan *net.UnixConn
+	Conns <-chan proto.Arrival
 	// SocketMode and SocketGroup set which users may attach, beside the socket's owner. An
 	// empty group changes nothing.
 	SocketMode  fs.FileMode
@@ -161,7 +161,7 @@ func (s *Server) open() (err error) {
 	s.class = sched.NewClass(procfs.Ready)
 	readers := rocev2.NewThreads(maxReaderThreads, s.class)
 	s.polling = sched.NewPolling(readers.Avoid)
-	shared := common{ecn: &ecn, tap: s.tap, threads: readers, log: s.log}
+	shared := common{ecn: &ecn, tap: s.tap, threads: readers, class: s.class, log: s.log}
 	var devices []tree.Device
 	s.cfg.Devices = slices.Clone(s.cfg.Devices)
 	for i := range s.cfg.Devices {
@@ -352,8 +352,8 @@ func (s *Server) accept(ending, ctx context.Context) error {
 	if s.sock == nil {
 		for {
 			select {
-			case sock := <-s.cfg.Conns:
-				s.welcome(ctx, &proto.Conn{Sock: sock})
+			case a := <-s.cfg.Conns:
+				s.welcome(ctx, &proto.Conn{Sock: a.Sock}, a.Place)
 			case <-ending.Done():
 				return nil
 			}
@@ -363,7 +363,7 @@ func (s *Server) accept(ending, ctx context.Context) error {
 		sock, err := s.sock.AcceptUnix()
 		switch {
 		case err == nil:
-			s.welcome(ctx, &proto.Conn{Sock: sock})
+			s.welcome(ctx, &proto.Conn{Sock: sock}, proto.Place{})
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case isTemporary(err):

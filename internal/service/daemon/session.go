@@ -55,7 +55,8 @@ type session struct {
 	chaos     *rxe.Chaos        // nil: none
 	sanitizer *sanitize.Session // nil: none
 	removed   removals
-	over      bool // its program has ended; Server.mu guards it
+	over      bool        // its program has ended; Server.mu guards it
+	place     proto.Place // of its container
 
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
@@ -70,7 +71,7 @@ type session struct {
 // welcome starts to serve a connection, unless its user has too many. It waits for nothing,
 // and the accepting thread calls it: so the connections that are not charged to their users
 // never use up the descriptors.
-func (s *Server) welcome(ctx context.Context, conn *proto.Conn) {
+func (s *Server) welcome(ctx context.Context, conn *proto.Conn, place proto.Place) {
 	cred, err := conn.Peer()
 	if err != nil {
 		s.log.Error("a client without credentials", "error", err)
@@ -85,12 +86,12 @@ func (s *Server) welcome(ctx context.Context, conn *proto.Conn) {
 	}
 	s.wg.Go(func() {
 		defer u.Dismiss()
-		s.connection(ctx, conn, cred, u)
+		s.connection(ctx, conn, cred, u, place)
 	})
 }
 
 // connection serves one connection.
-func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucred, u *tenant.Tenant) {
+func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucred, u *tenant.Tenant, place proto.Place) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	var req proto.Request
@@ -117,7 +118,7 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 		s.reportTalk(ctx, conn, cred.Uid, u, &req)
 	case req.Op == proto.OpHello:
 		n := &session{
-			server: s, conn: conn, cred: cred, tenant: u, since: time.Now(), command: req.Command, wanted: req.Wanted,
+			server: s, conn: conn, cred: cred, tenant: u, place: place, since: time.Now(), command: req.Command, wanted: req.Wanted,
 			files: make(map[*file]struct{}), mads: make(map[*madFile]struct{}),
 			limited: make(map[*device]*rxe.Subdevice), warned: make(map[int]struct{}),
 			log:    s.logs.logger(s.cfg.Log, cred.Uid).With("uid", cred.Uid, "pid", cred.Pid),

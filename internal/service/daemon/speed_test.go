@@ -62,6 +62,51 @@ func TestOtherCapture(t *testing.T) {
 	}
 }
 
+// TestWantedLike: a session may name the adapter that the devices look like, and no other.
+func TestWantedLike(t *testing.T) {
+	both := []proto.Spec{testSpec("rxe0"), testSpec("mlx5_0")}
+	both[1].Like = "connectx5"
+	for _, tt := range []struct {
+		have   []proto.Spec
+		wanted proto.Wanted
+		err    string
+	}{
+		{both[1:], proto.Wanted{Like: "connectx5"}, ""},
+		{both[1:], proto.Wanted{Like: "connectx6"}, "--like connectx6: "},
+		{both, proto.Wanted{Like: "connectx5"}, "--like connectx5: "}, // rxe0 is not like it
+		{both, proto.Wanted{Devices: both, Like: "connectx5"}, ""},
+		{both, proto.Wanted{Devices: []proto.Spec{{Name: "mlx5_0", Address: both[1].Address}}}, ""},
+		{both, proto.Wanted{Devices: []proto.Spec{{Name: "mlx5_0", Address: both[1].Address, Like: "connectx6"}}}, "--device mlx5_0="},
+	} {
+		err := (&Server{cfg: Config{Devices: tt.have}}).suits(&tt.wanted)
+		if (err == nil) != (tt.err == "") || err != nil && !strings.HasPrefix(err.Error(), tt.err) {
+			t.Errorf("%v, wanted %+v: %v, want %q", tt.have, tt.wanted, err, tt.err)
+		}
+	}
+}
+
+// TestLikeSpeed: a port has the adapter's speed, or the lower one that the user chose, and the
+// daemon tells runs which adapter it is.
+func TestLikeSpeed(t *testing.T) {
+	specs := []proto.Spec{testSpec("mlx5_0"), testSpec("mlx5_1")}
+	specs[1].Like, specs[1].Speed = "connectx7-400g", 100000
+	s := startTest(t, Config{Devices: specs}, nil)
+	for i, want := range []struct {
+		like string
+		gbps float64
+	}{{"connectx6", 200}, {"connectx7-400g", 100}} {
+		if got := s.hello().Devices[i].Like; string(got) != want.like {
+			t.Errorf("device %d is like %s, want %s", i, got, want.like)
+		}
+		if got := s.Status().Devices[i].Like; string(got) != want.like {
+			t.Errorf("the status says that device %d is like %s, want %s", i, got, want.like)
+		}
+		if got := s.Status().Devices[i].Ports[0].SpeedGbps; got != want.gbps {
+			t.Errorf("device %d: %v Gb/s, want %v", i, got, want.gbps)
+		}
+	}
+}
+
 // A session may name the speed that the devices have, and no other.
 func TestWantedSpeed(t *testing.T) {
 	slow, fast := testSpec("rxe0"), testSpec("rxe1")

@@ -16,29 +16,31 @@ import (
 // that no session hides those of another.
 const maxListed = 8192
 
-// Status returns what root may see.
-func (s *Server) Status() *proto.Status { return s.status(0) }
+// Status returns what the host's root may see: everything, also of a daemon of containers.
+func (s *Server) Status() *proto.Status {
+	return s.statusOf(true, 0, cmp.Or(s.cfg.maxListed, maxListed))
+}
 
 // status returns what the user uid may see. Root and the daemon's own user see every session,
 // others their own.
 func (s *Server) status(uid uint32) *proto.Status {
-	return s.statusOf(uid, cmp.Or(s.cfg.maxListed, maxListed))
+	return s.statusOf(s.owns(uid), uid, cmp.Or(s.cfg.maxListed, maxListed))
 }
 
-func (s *Server) statusOf(uid uint32, room int) *proto.Status {
+// statusOf is status for a user that sees all, or only what is its own.
+func (s *Server) statusOf(all bool, uid uint32, room int) *proto.Status {
 	st := &proto.Status{PID: os.Getpid(), Socket: s.cfg.Socket, Private: s.cfg.Private, Started: s.started,
 		Devices: []proto.DeviceStatus{}, Sessions: []proto.SessionStatus{},
 		Goroutines: runtime.NumGoroutine(), OpenFiles: openFiles()}
 	u := s.cm.Usage()
 	st.CM = proto.CMStatus{IDs: u.IDs, Connections: u.CM.Conns, HalfOpen: u.CM.HalfOpen, Ports: u.Ports}
-	all := s.owns(uid)
 	if all {
 		st.FaultsFired = s.fired.Hits()
 	}
 	for _, d := range s.devices {
 		st.Devices = append(st.Devices, d.status(all))
 	}
-	sessions, hidden := s.visible(uid)
+	sessions, hidden := s.seen(all, uid)
 	st.Hidden = hidden
 	for i, n := range sessions {
 		one, listed := n.status(room / (len(sessions) - i))
@@ -51,10 +53,14 @@ func (s *Server) statusOf(uid uint32, room int) *proto.Status {
 // visible returns the sessions that a user may see, in the order of their numbers, and how many
 // others there are.
 func (s *Server) visible(uid uint32) (list []*session, hidden int) {
+	return s.seen(s.owns(uid), uid)
+}
+
+func (s *Server) seen(all bool, uid uint32) (list []*session, hidden int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := range s.sessions {
-		if s.owns(uid) || uid == n.cred.Uid {
+		if all || uid == n.cred.Uid {
 			list = append(list, n)
 		} else {
 			hidden++
@@ -80,7 +86,7 @@ func (d *device) status(all bool) proto.DeviceStatus {
 	port.Counters = socketCounters(d.engine.Port().Counters(), all)
 	n := dev.Objects()
 	st := proto.DeviceStatus{
-		Name: d.spec.Name, GUID: fmt.Sprintf("%016x", dev.GUID()), Ports: []proto.PortStatus{port},
+		Name: d.spec.Name, Like: d.spec.Like, GUID: fmt.Sprintf("%016x", dev.GUID()), Ports: []proto.PortStatus{port},
 		Objects:  map[string]int{"pd": n.PD, "mr": n.MR, "mw": n.MW, "cq": n.CQ, "srq": n.SRQ, "qp": n.QP, "ah": n.AH},
 		Counters: make(map[string]uint64), ECN: dev.ECN(),
 	}
@@ -111,7 +117,7 @@ func (d *device) status(all bool) proto.DeviceStatus {
 func (n *session) status(room int) (st proto.SessionStatus, listed int) {
 	n.mu.Lock()
 	st = proto.SessionStatus{ID: n.id, UID: n.cred.Uid, Keeper: n.keeper, Command: n.command, Since: n.since,
-		Label: n.faults.label, Chaos: n.wanted.Chaos, Processes: []proto.ProcessStatus{}}
+		Label: n.faults.label, Place: n.place, Chaos: n.wanted.Chaos, Processes: []proto.ProcessStatus{}}
 	n.mu.Unlock()
 	byPID := make(map[int][]proto.FileStatus)
 	for _, f := range n.openFiles() {

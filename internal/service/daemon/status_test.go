@@ -128,8 +128,8 @@ func TestStatusRoom(t *testing.T) {
 			}
 		}
 	}
-	check(s.statusOf(0, 2*files), files)
-	check(s.statusOf(0, 0), 0)
+	check(s.statusOf(true, 0, 2*files), files)
+	check(s.statusOf(true, 0, 0), 0)
 	check(s.Status(), room)
 }
 

@@ -27,12 +27,15 @@ func (s *Server) suits(w *proto.Wanted) error {
 			return &misfit{fmt.Sprint("--device ", d), devices, "leave --device out", nil}
 		}
 	}
-	if len(w.Devices) > 0 || w.Speed == 0 {
+	if len(w.Devices) > 0 {
 		return nil
 	}
 	for _, d := range s.cfg.Devices {
-		if d.Speed != w.Speed {
+		if w.Speed != 0 && d.Speed != w.Speed {
 			return &misfit{fmt.Sprint("--speed ", w.Speed), devices, "leave --speed out", nil}
+		}
+		if !w.Like.Suits(d) {
+			return &misfit{fmt.Sprint("--like ", w.Like), devices, "leave --like out", nil}
 		}
 	}
 	return nil

@@ -26,28 +26,24 @@ type view struct {
 	cm       func() cm.Counters
 }
 
-// nodeDesc is what the node says of itself (rxe_verbs.c:rxe_register_device).
-const nodeDesc = "rxe"
-
 // sysfs returns the device as the file tree shows it.
 func (v *view) sysfs() tree.Device {
-	return tree.Device{
+	look := v.driver.Look(v.spec.Name, v.index)
+	d := tree.Device{
 		Name: v.spec.Name, Index: v.index, Created: v.created,
-		Parent: tree.Parent(v.driver.Parent(v.spec.Name)), ABI: v.driver.ABI(),
+		Parent: tree.Parent(look.Parent), ABI: v.driver.ABI(),
 		NodeGUID: v.dev.GUID(), SysImageGUID: v.dev.Attr().SysImageGUID,
-		NodeDesc: nodeDesc,
-		HCAType:  "rxe",
-		BoardID:  "gorxe",
-		Netdev:   v.netdev,
-		Owner:    uint32(os.Geteuid()),
-		Port:     v.port,
+		NodeDesc: look.NodeDesc, FWVer: look.FWVer, HWRev: look.HWRev, HCAType: look.HCAType, BoardID: look.BoardID,
+		Netdev: v.netdev, ShowsNetdev: look.ShowsNetdev,
+		Owner: uint32(os.Geteuid()),
+		Port:  v.port,
 		Counters: func() []tree.Counter {
 			c := v.counters()
 			return portCounters(&c)
 		},
 		CMCounters: cmCounters(v.cm),
 		HWCounters: func() []tree.Counter {
-			counters := hwCounters(v.dev, v.sockets())
+			counters := hwCounters(v.spec, v.dev, v.sockets())
 			out := make([]tree.Counter, len(counters))
 			for i, c := range counters {
 				out[i] = tree.Counter(c)
@@ -58,6 +54,15 @@ func (v *view) sysfs() tree.Device {
 			return []tree.Counter{{Name: filterDrop, Value: v.sockets().ReceiveFilterDrop.Load()}}
 		},
 	}
+	pci := look.Parent.Bus == "pci"
+	if pci {
+		d.OnBus = onPCI()
+		d.OwnerCounters = nil // no adapter has them; gorxe status does
+	}
+	if pci || v.spec.Rail {
+		d.NUMA = numaNode(os.DirFS("/"), v.index)
+	}
+	return d
 }
 
 func (v *view) port() tree.PortInfo {

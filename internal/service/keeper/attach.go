@@ -98,13 +98,13 @@ func (s *search) prepare() (err error) {
 			return err
 		}
 	}
-	s.wanted = proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, ECN: cfg.ECN, Chaos: cfg.Chaos, Sanitize: cfg.Sanitize, Label: cfg.Label}
+	s.wanted = proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, Like: cfg.Like, ECN: cfg.ECN, Chaos: cfg.Chaos, Sanitize: cfg.Sanitize, Label: cfg.Label}
 	// otherwise the user has chosen the daemon
 	if cfg.Socket == "" && os.Getenv(proto.EnvSocket) == "" {
 		s.wanted.Network = proto.ThisNetwork()
 	}
 	if len(cfg.Devices) > 0 {
-		if s.wanted.Devices, err = proto.ParseSpecs("", cfg.Devices); err != nil {
+		if s.wanted.Devices, err = proto.ParseSpecs("", cfg.Devices, cfg.Like); err != nil {
 			return err
 		}
 		s.wanted.Devices = proto.WithSpeed(s.wanted.Devices, cfg.Speed)
@@ -121,6 +121,9 @@ func (s *search) look() (*proto.Client, proto.Hello, error) {
 	hello, err := client.Hello(s.argv, s.wanted)
 	if err == nil && hello.Chaos != s.cfg.Chaos {
 		err = fmt.Errorf("the daemon at %s is older than this gorxe and has no chaos: restart it", client.Socket())
+	}
+	if err == nil && len(s.wanted.Devices) == 0 && !s.cfg.Like.In(hello.Devices) {
+		err = fmt.Errorf("the daemon at %s is older than this gorxe and has no --like: restart it", client.Socket())
 	}
 	if err == nil && hello.Sanitize != s.cfg.Sanitize {
 		err = fmt.Errorf("the daemon at %s is older than this gorxe and has no sanitizer: restart it", client.Socket())
@@ -175,6 +178,9 @@ func (s *search) startPrivate() (err error) {
 	args = append(args, cfg.DeviceFlags...)
 	if cfg.Speed != 0 {
 		args = append(args, "--speed", cfg.Speed.String())
+	}
+	if cfg.Like != "" {
+		args = append(args, "--like", string(cfg.Like))
 	}
 	if cfg.ECN != "" {
 		args = append(args, "--ecn", string(cfg.ECN))

@@ -26,6 +26,7 @@ type Config struct {
 	CaptureMax  uint64 // bytes; 0: without limit
 	LogLevel    string
 	Speed       proto.Speed // 0: what the interfaces say
+	Like        proto.Like  // empty: none is chosen
 
 	ECN       proto.ECN       // of the devices; empty: not said
 	Doorbells proto.Doorbells // of this program
@@ -123,8 +124,8 @@ func Run(cfg Config) (Outcome, error) {
 			err := errors.New("the sanitizer does not work in a gorxe run within another: give --sanitize to the outer one")
 			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 		}
-		if len(cfg.Devices) > 0 || cfg.Private || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.ECN != "" {
-			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --private, --device, --devices, --speed, --ecn, --socket and --pcap have no effect")
+		if len(cfg.Devices) > 0 || cfg.Private || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.Like != "" || cfg.ECN != "" {
+			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --private, --device, --devices, --speed, --like, --ecn, --socket and --pcap have no effect")
 		}
 		if cfg.Role != "" {
 			TellRole(proto.Role{Name: cfg.Role})

@@ -1,8 +1,9 @@
-// Package metrics serves what a daemon counts to Prometheus, as `gorxe daemon --metrics` does.
+// Package metrics serves what daemons count to Prometheus, as `gorxe daemon --metrics` and `gorxe
+// metrics` do.
 //
 // Names and units follow the conventions of Prometheus (prometheus.io/docs/practices/naming).
-// A metric is labeled with its device, and never with a program, a user or an address: those
-// are unbounded.
+// A metric is labeled with its device and, in a container, with that, and never with a program, a
+// user or an address: those are unbounded.
 package metrics
 
 import (
@@ -85,13 +86,7 @@ var (
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	e := emitter{out}
 	st := c.status()
-	e.emit(sessions, float64(len(st.Sessions)))
-	for _, d := range st.Devices {
-		e.device(d)
-	}
-	for _, h := range st.FaultsFired {
-		e.emit(faultsFired, float64(h.Fired), h.Where, h.What)
-	}
+	e.devices(st)
 	e.programs(st)
 }
 
@@ -100,6 +95,15 @@ type emitter struct{ out chan<- prometheus.Metric }
 
 func (e emitter) emit(f family, value float64, labels ...string) {
 	e.out <- prometheus.MustNewConstMetric(f.desc, f.kind, value, labels...)
+}
+
+func (e emitter) devices(st *proto.Status) {
+	for _, d := range st.Devices {
+		e.device(d)
+	}
+	for _, h := range st.FaultsFired {
+		e.emit(faultsFired, float64(h.Fired), h.Where, h.What)
+	}
 }
 
 func (e emitter) device(d proto.DeviceStatus) {
@@ -169,6 +173,7 @@ type use struct {
 }
 
 func (e emitter) programs(st *proto.Status) {
+	e.emit(sessions, float64(len(st.Sessions)))
 	uses := make(map[string]*use)
 	for _, d := range st.Devices {
 		uses[d.Name] = new(use)

@@ -181,7 +181,7 @@ func TestServer(t *testing.T) {
 	if status, _ := get(t, url+"/secret", ""); status != http.StatusNotFound {
 		t.Errorf("/secret is %d", status)
 	}
-	if _, err := Listen(ln.Addr().String()); err == nil || !strings.Contains(err.Error(), "is in use: give --metrics another port") {
+	if _, err := Listen(ln.Addr().String()); err == nil || !strings.Contains(err.Error(), "is in use: choose another port") {
 		t.Errorf("a taken address: %v", err)
 	}
 	s.Close()
@@ -200,7 +200,7 @@ func TestAddress(t *testing.T) {
 			}
 			continue
 		}
-		if !strings.Contains(err.Error(), "--metrics takes HOST:PORT") || !strings.Contains(err.Error(), address) {
+		if !strings.Contains(err.Error(), "HOST:PORT is needed") || !strings.Contains(err.Error(), address) {
 			t.Errorf("%q: %v", address, err)
 		}
 	}

@@ -33,9 +33,9 @@ func Listen(address string) (net.Listener, error) {
 	ln, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return nil, fmt.Errorf("metrics address %s is in use: give --metrics another port, or stop what listens there (ss -ltnp)", address)
+		return nil, fmt.Errorf("address %s is in use: choose another port, or stop what listens there (ss -ltnp)", address)
 	case err != nil:
-		return nil, fmt.Errorf("metrics address %q: %w: --metrics takes HOST:PORT, as 127.0.0.1:9879", address, err)
+		return nil, fmt.Errorf("address %q: %w: HOST:PORT is needed, as 127.0.0.1:9879", address, err)
 	}
 	return ln, nil
 }
@@ -52,12 +52,16 @@ func Serve(ln net.Listener, status func() *proto.Status, logger *slog.Logger) *S
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
+	return serve(ln, collector{status}, logger)
+}
+
+func serve(ln net.Listener, c prometheus.Collector, logger *slog.Logger) *Server {
 	registry := prometheus.NewRegistry()
 	build := buildinfo.Get()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "gorxe_build_info", Help: "This build. The value is 1.",
 		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit}})
 	info.Set(1)
-	registry.MustRegister(info, collector{status}, collectors.NewGoCollector(),
+	registry.MustRegister(info, c, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	answer := promhttp.HandlerFor(registry, promhttp.HandlerOpts{

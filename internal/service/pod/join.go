@@ -10,11 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Place is where a container is.
+type Place = proto.Place
+
 // Container is a container whose first process exists and executes no program of the image yet.
 type Container struct {
 	PID       int    // its first process
 	Root      string // its root directory, as this process reaches it
 	Directory string // where its programs find the socket: a tmpfs
+	Place     Place
 	// Devices are those that it wants: values of `gorxe run --device`, or one of --devices.
 	Devices []string
 }
@@ -54,14 +58,14 @@ func (c Container) Join(dir, self string) (err error) {
 	proto.RemoveDead(dir, sockets)
 	path := id.socket(dir)
 	for range joinTries {
-		err := ask(path, m, c.Devices)
+		err := ask(path, m, question{Version: proto.ProtocolVersion, Devices: c.Devices, Place: c.Place})
 		if !errors.Is(err, proto.ErrNoDaemon) && !errors.Is(err, proto.ErrEnding) {
 			return err
 		}
 		control, lock, err := id.open(dir)
 		switch {
 		case err == nil:
-			err = startIn(network, self, path, c.Devices, control, lock, m.listener, m.pidfd)
+			err = startIn(network, self, path, c.Place, c.Devices, control, lock, m.listener, m.pidfd)
 			if err != nil { // the lock comes last, as in Serve
 				_ = os.Remove(path)
 				_ = os.Remove(path + proto.LockSuffix)
@@ -173,14 +177,14 @@ func (c Container) directory() (*os.File, error) {
 func Directory() (string, error) { return proto.OwnDirectory() }
 
 // ask hands a container to the daemon that listens at path.
-func ask(path string, o opened, devices []string) error {
+func ask(path string, o opened, q question) error {
 	conn, err := proto.Connect(path)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	var a answer
-	err = conn.Send(question{Version: proto.ProtocolVersion, Devices: devices}, int(o.listener.Fd()), int(o.pidfd.Fd()))
+	err = conn.Send(q, int(o.listener.Fd()), int(o.pidfd.Fd()))
 	if err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
 		return err
 	}
@@ -204,10 +208,13 @@ func ask(path string, o opened, devices []string) error {
 const answerTimeout = 10 * time.Second
 
 // question asks a daemon to serve a container. Two descriptors come with it: the listening socket,
-// and the pidfd of the container's first process.
+// and the pidfd of the container's first process. With proto.OpStatus it asks for the status, as a
+// proto.Request does.
 type question struct {
-	Version int      `json:"version"`
-	Devices []string `json:"devices,omitempty"`
+	Version int         `json:"version"`
+	Op      string      `json:"op,omitempty"`
+	Devices []string    `json:"devices,omitempty"`
+	Place   proto.Place `json:"place,omitzero"`
 }
 
 type answer struct {

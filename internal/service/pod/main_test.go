@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -32,11 +33,14 @@ func TestMain(m *testing.M) {
 // fake answers hello with its process and its devices.
 type fake struct {
 	devices []string
-	conns   <-chan *net.UnixConn
+	conns   <-chan proto.Arrival
+
+	mu       sync.Mutex // below
+	sessions []proto.SessionStatus
 }
 
 // startFake fails as long as a file is missing that a device names.
-func startFake(devices []string, conns <-chan *net.UnixConn) (Server, error) {
+func startFake(devices []string, conns <-chan proto.Arrival) (Server, error) {
 	for _, d := range devices {
 		if file, ok := strings.CutPrefix(d, "file="); ok {
 			if _, err := os.Stat(file); err != nil {
@@ -44,7 +48,13 @@ func startFake(devices []string, conns <-chan *net.UnixConn) (Server, error) {
 			}
 		}
 	}
-	return &fake{devices, conns}, nil
+	return &fake{devices: devices, conns: conns}, nil
+}
+
+func (f *fake) Status() *proto.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &proto.Status{PID: os.Getpid(), Sessions: slices.Clone(f.sessions)}
 }
 
 func (f *fake) Run(ctx context.Context) error {
@@ -53,7 +63,10 @@ func (f *fake) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case c := <-f.conns:
-			conn := &proto.Conn{Sock: c}
+			conn := &proto.Conn{Sock: c.Sock}
+			f.mu.Lock()
+			f.sessions = append(f.sessions, proto.SessionStatus{Place: c.Place})
+			f.mu.Unlock()
 			h := &proto.Hello{PID: os.Getpid()}
 			for _, d := range f.devices {
 				h.Devices = append(h.Devices, proto.Spec{Name: d})
@@ -99,7 +112,7 @@ func (h *house) create(name string, devices ...string) *container {
 	must.OK(h.t, os.Mkdir(filepath.Join(root, "run"), 0o755))
 	c := &container{process: exec.Command("sleep", "1000")}
 	must.OK(h.t, c.process.Start())
-	c.Container = Container{PID: c.process.Process.Pid, Root: root, Directory: "/run", Devices: devices}
+	c.Container = Container{PID: c.process.Process.Pid, Root: root, Directory: "/run", Devices: devices, Place: proto.Place{Namespace: "default", Pod: h.t.Name(), Container: name}}
 	h.live[name] = c
 	return c
 }

@@ -206,7 +206,7 @@ func (h *house) pidfd(name string) int {
 
 // Serve is no command.
 func TestByHand(t *testing.T) {
-	if err := Serve(t.Context(), nil, func([]string, <-chan *net.UnixConn) (Server, error) { return nil, nil }); err == nil {
+	if err := Serve(t.Context(), nil, func([]string, <-chan proto.Arrival) (Server, error) { return nil, nil }); err == nil {
 		t.Error("it served")
 	}
 }

@@ -2,10 +2,12 @@ package pod
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,15 +20,16 @@ import (
 // Server has devices, and serves the connections that it was started for until ctx is done.
 type Server interface {
 	Run(ctx context.Context) error
+	Status() *proto.Status
 }
 
 // Start makes a server with these devices (see Container.Devices). It takes connections from conns.
-type Start func(devices []string, conns <-chan *net.UnixConn) (Server, error)
+type Start func(devices []string, conns <-chan proto.Arrival) (Server, error)
 
 // Serve is the daemon that startIn starts: args are those behind Stage. It returns when the first
 // processes of all containers have ended, or when ctx is done.
 func Serve(ctx context.Context, args []string, start Start) error {
-	if len(args) < 1 {
+	if len(args) < 4 {
 		return errors.New("this is a part of gorxe-runtime and not a command")
 	}
 	for fd := controlFD; fd <= pidfdFD; fd++ {
@@ -42,13 +45,14 @@ func Serve(ctx context.Context, args []string, start Start) error {
 	lock := os.NewFile(lockFD, path+" lock")
 	defer lock.Close()
 	defer os.Remove(path + proto.LockSuffix) //nolint:errcheck // a file that is left does no harm
-	p := newGroup(ctx, start)
+	place := proto.Place{Namespace: args[1], Pod: args[2], Container: args[3]}
+	p := newGroup(ctx, start, place)
 	defer p.wait()
 	defer control.Close() //nolint:errcheck // nothing is buffered in it
 	defer os.Remove(path) //nolint:errcheck // the next daemon replaces what is left
 	defer p.end()
 	first := opened{listener: os.NewFile(listenerFD, "socket in a container"), pidfd: os.NewFile(pidfdFD, "pidfd")}
-	if err := p.add(first, args[1:]); err != nil {
+	if err := p.add(first, place, args[4:]); err != nil {
 		return err
 	}
 	p.running.Go(func() { p.accept(control) })
@@ -87,6 +91,7 @@ func listener(f *os.File) (*net.UnixListener, error) {
 // group has the containers of a network namespace.
 type group struct {
 	start   Start
+	place   proto.Place     // of the first container
 	ctx     context.Context // until the group ends
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -94,20 +99,24 @@ type group struct {
 	refusing chan struct{}
 
 	mu      sync.Mutex // below
-	members int        // containers whose first process lives
+	members []*member  // containers whose first process lives
 
 	starting sync.Mutex // below
 	server   *server    // nil: none
 }
 
+// member is a container.
+type member struct{ place proto.Place }
+
 // server is a Server that runs.
 type server struct {
-	conns chan *net.UnixConn
+	Server
+	conns chan proto.Arrival
 	ended chan struct{}
 }
 
-func newGroup(ctx context.Context, start Start) *group {
-	g := &group{start: start, refusing: make(chan struct{}, maxRefusing)}
+func newGroup(ctx context.Context, start Start, place proto.Place) *group {
+	g := &group{start: start, place: place, refusing: make(chan struct{}, maxRefusing)}
 	g.ctx, g.end = context.WithCancel(ctx)
 	return g
 }
@@ -119,7 +128,7 @@ func (g *group) wait() { g.running.Wait() }
 var errEnding = errors.New("the daemon is ending")
 
 // add takes a container into the group, and its descriptors.
-func (g *group) add(o opened, devices []string) error {
+func (g *group) add(o opened, place proto.Place, devices []string) error {
 	pidfd, err := pollable(o.pidfd)
 	if err != nil {
 		o.close()
@@ -130,10 +139,11 @@ func (g *group) add(o opened, devices []string) error {
 		pidfd.Close()
 		return err
 	}
+	m := &member{place}
 	g.mu.Lock()
 	ending := g.ctx.Err() != nil
 	if !ending {
-		g.members++
+		g.members = append(g.members, m)
 	}
 	g.mu.Unlock()
 	if ending {
@@ -148,28 +158,29 @@ func (g *group) add(o opened, devices []string) error {
 			pidfd.Close()
 		}
 		ln.Close() //nolint:errcheck // as in Serve
-		g.left()
+		g.left(m)
 	})
-	g.running.Go(func() { g.serve(ln, devices) })
+	g.running.Go(func() { g.serve(ln, place, devices) })
 	return nil
 }
 
 // left counts a container out. The last one ends the group.
-func (g *group) left() {
+func (g *group) left(m *member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.members--; g.members == 0 {
+	i := slices.Index(g.members, m)
+	if g.members = slices.Delete(g.members, i, i+1); len(g.members) == 0 {
 		g.end()
 	}
 }
 
 // serve gives the server the connections that a container's programs make, until its socket closes.
-func (g *group) serve(ln *net.UnixListener, devices []string) {
+func (g *group) serve(ln *net.UnixListener, place proto.Place, devices []string) {
 	for {
 		conn, err := ln.AcceptUnix()
 		switch {
 		case err == nil:
-			g.deliver(conn, devices)
+			g.deliver(proto.Arrival{Sock: conn, Place: place}, devices)
 		case errors.Is(err, net.ErrClosed):
 			return
 		default: // for example out of descriptors
@@ -188,24 +199,24 @@ const acceptPause = 100 * time.Millisecond
 const maxRefusing = 64
 
 // deliver gives the server a connection. The first one makes it start.
-func (g *group) deliver(conn *net.UnixConn, devices []string) {
+func (g *group) deliver(a proto.Arrival, devices []string) {
 	s, err := g.started(devices)
 	if err != nil {
 		select {
 		case g.refusing <- struct{}{}:
 			g.running.Go(func() {
-				g.refuse(&proto.Conn{Sock: conn}, err)
+				g.refuse(&proto.Conn{Sock: a.Sock}, err)
 				<-g.refusing
 			})
 		default:
-			conn.Close() //nolint:errcheck // nothing is buffered in it
+			a.Sock.Close() //nolint:errcheck // nothing is buffered in it
 		}
 		return
 	}
 	select {
-	case s.conns <- conn:
+	case s.conns <- a:
 	case <-s.ended:
-		conn.Close() //nolint:errcheck // nothing is buffered in it
+		a.Sock.Close() //nolint:errcheck // nothing is buffered in it
 	}
 }
 
@@ -217,14 +228,14 @@ func (g *group) started(devices []string) (*server, error) {
 	if g.server != nil {
 		return g.server, nil
 	}
-	s := &server{conns: make(chan *net.UnixConn), ended: make(chan struct{})}
-	running, err := g.start(devices, s.conns)
-	if err != nil {
+	s := &server{conns: make(chan proto.Arrival), ended: make(chan struct{})}
+	var err error
+	if s.Server, err = g.start(devices, s.conns); err != nil {
 		return nil, err
 	}
 	g.server = s
 	g.running.Go(func() {
-		running.Run(g.ctx) //nolint:errcheck // a private daemon has no log either
+		s.Run(g.ctx) //nolint:errcheck // a private daemon has no log either
 		close(s.ended)
 		g.starting.Lock()
 		defer g.starting.Unlock()
@@ -271,10 +282,14 @@ func (g *group) answer(conn *proto.Conn) {
 	switch {
 	case q.Version != proto.ProtocolVersion:
 		err = proto.ErrVersion
+	case q.Op == proto.OpStatus:
+		proto.CloseAll(fds)
+		g.tell(conn)
+		return
 	case len(fds) != 2:
 		err = errors.New("a container needs a socket and a process")
 	default:
-		err = g.add(opened{listener: os.NewFile(uintptr(fds[0]), "socket in a container"), pidfd: os.NewFile(uintptr(fds[1]), "pidfd")}, q.Devices)
+		err = g.add(opened{listener: os.NewFile(uintptr(fds[0]), "socket in a container"), pidfd: os.NewFile(uintptr(fds[1]), "pidfd")}, q.Place, q.Devices)
 		fds = nil
 	}
 	proto.CloseAll(fds)
@@ -286,6 +301,25 @@ func (g *group) answer(conn *proto.Conn) {
 		a.Error = err.Error()
 	}
 	conn.Send(a) //nolint:errcheck // a container whose Join is gone ends by itself
+}
+
+// tell says what the daemon has.
+func (g *group) tell(conn *proto.Conn) {
+	st := proto.PodStatus{Place: g.place}
+	g.mu.Lock()
+	for _, m := range g.members {
+		st.Containers = append(st.Containers, m.place)
+	}
+	g.mu.Unlock()
+	g.starting.Lock()
+	s := g.server
+	g.starting.Unlock()
+	if s != nil {
+		st.Status = s.Status()
+	}
+	if text, err := json.Marshal(st); err == nil {
+		conn.SendText(text)
+	}
 }
 
 // pollable lets Go's runtime wait for a pidfd.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,11 +25,11 @@ const (
 
 // startIn starts a daemon in a network namespace:
 //
-//	self _pod SOCKET DEVICE…
+//	self _pod SOCKET NAMESPACE POD CONTAINER DEVICE…
 //
 // It belongs to no terminal, and has no other descriptor of this process than files.
-func startIn(network *os.File, self, socket string, devices []string, files ...*os.File) error {
-	cmd := exec.Command(self, append([]string{Stage, socket}, devices...)...)
+func startIn(network *os.File, self, socket string, place proto.Place, devices []string, files ...*os.File) error {
+	cmd := exec.Command(self, append([]string{Stage, socket, place.Namespace, place.Pod, place.Container}, devices...)...)
 	cmd.Args[0] = "gorxe"
 	cmd.ExtraFiles = files
 	cmd.Dir = "/"

@@ -209,6 +209,15 @@ func (c *Client) answer(r *Reply, pidfd int, rights Rights) error {
 	return c.Conn.Send(req, int(mem.Fd()))
 }
 
+// Containers returns what a daemon of containers has, of its control socket.
+func (c *Client) Containers() (*PodStatus, error) {
+	st := new(PodStatus)
+	if err := c.text(OpStatus, st); err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
 // Status returns the devices and sessions of the daemon.
 func (c *Client) Status() (*Status, error) {
 	st := new(Status)

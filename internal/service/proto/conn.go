@@ -25,6 +25,12 @@ type Conn struct {
 	mu   sync.Mutex // Send
 }
 
+// Arrival is a connection that a program in a container has made.
+type Arrival struct {
+	Sock  *net.UnixConn
+	Place Place // of the container
+}
+
 // NewConn takes over a socket that was inherited or received.
 func NewConn(f *os.File) (*Conn, error) {
 	defer f.Close()

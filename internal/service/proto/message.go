@@ -110,6 +110,7 @@ type Wanted struct {
 	Devices   []Spec    `json:"devices,omitempty"`
 	Capture   string    `json:"capture,omitempty"`
 	Speed     Speed     `json:"speed,omitzero"` // of every device that names none
+	Like      Like      `json:"like,omitempty"` // the same; older daemons have no profiles
 	ECN       ECN       `json:"ecn,omitempty"`  // of every device
 	Doorbells Doorbells `json:"doorbells"`
 	Chaos     uint64    `json:"chaos,omitempty"`    // its seed; 0: none

@@ -88,6 +88,26 @@ func PrivateSocket() (string, error) {
 	return path, nil
 }
 
+// PrivateSockets returns the sockets of such daemons of this user that listen now.
+func PrivateSockets() (live []string) {
+	dir, err := OwnDirectory()
+	if err != nil {
+		return nil
+	}
+	there, _ := os.ReadDir(dir) // without it, there are none
+	for _, e := range there {
+		path := filepath.Join(dir, e.Name())
+		if is, _ := filepath.Match(privateSockets, e.Name()); !is {
+			continue
+		}
+		if client, err := Dial([]string{path}); err == nil {
+			client.Close()
+			live = append(live, path)
+		}
+	}
+	return live
+}
+
 // RemoveDead removes the sockets in a directory that daemons have left that were killed. pattern is
 // that of their names (path.Match).
 func RemoveDead(dir, pattern string) {

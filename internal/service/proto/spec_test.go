@@ -28,7 +28,20 @@ func TestParseSpec(t *testing.T) {
 		{"rxe0", Spec{}, "NAME=INTERFACE"},
 		{"rxe0=", Spec{}, "NAME=INTERFACE"},
 		{"=eth0", Spec{}, `begin with "rxe"`},
-		{"mlx5_0=eth0", Spec{}, `begin with "rxe"`},
+		{"mlx4_0=eth0", Spec{}, `begin with "rxe"`},
+		{"mlx5_=eth0", Spec{}, `begin with "rxe"`},
+		{"mlx5_0=eth0", Spec{Name: "mlx5_0", Interface: "eth0"}, ""},
+		{"mlx5_bond_0=free,like=connectx7-400g", Spec{Name: "mlx5_bond_0", Free: true, Like: "connectx7-400g"}, ""},
+		{"mlx5_1=lo,like=connectx7-400g,speed=200", Spec{Name: "mlx5_1", Interface: "lo", Like: "connectx7-400g", Speed: 200000}, ""},
+		{"mlx5_1=lo,speed=100", Spec{Name: "mlx5_1", Interface: "lo", Speed: 100000}, ""},
+		{"mlx5_1=lo,speed=400", Spec{}, "speed=400: a port of connectx6 has no such speed: choose one of 10, 25, 40, 50, 100, 200"},
+		{"mlx5_1=lo,speed=400,like=connectx5", Spec{}, "speed=400: a port of connectx5 has no such speed: choose one of 10, 25, 40, 50, 100"},
+		{"mlx5_1=lo,like=connectx", Spec{}, `"connectx" is no profile: choose one of connectx5, connectx6, `},
+		{"mlx5_1=lo,like=", Spec{}, `"" is no profile`},
+		{"mlx5_1=lo,like=connectx6,like=connectx6", Spec{}, "it has like= twice"},
+		{"mlx5_1=lo,like=connectx6,numa=1", Spec{}, `"numa=1" is neither speed=GBPS nor like=PROFILE`},
+		{"rxe0=lo,like=connectx6", Spec{}, "like=connectx6: rxe0 is the name of a Soft-RoCE device: name it mlx5_0"},
+		{"mlx5_0/=eth0", Spec{}, `after "mlx5_"`},
 		{"rxe/0=eth0", Spec{}, "letters"},
 		{"rxe\n=eth0", Spec{}, "letters"},
 		{"rxe" + strings.Repeat("x", 61) + "=lo", Spec{}, "longer than 63"},
@@ -56,6 +69,7 @@ func TestParseSpecs(t *testing.T) {
 		want    string // the devices, or a part of the error
 	}{
 		{"", nil, ""},
+		{"", []string{"rxe0=lo", "mlx5_0=eth0", "mlx5_0=eth1"}, "mlx5_0=eth0 has that name already: name this one mlx5_1"},
 		{"", []string{"rxe0=lo", "rxe1=eth0"}, "rxe0=lo rxe1=eth0"},
 		{"1", nil, "rxe0=127.0.0.1"},
 		{"3", nil, "rxe0=127.0.0.1 rxe1=127.0.0.2 rxe2=127.0.0.3"},
@@ -78,7 +92,7 @@ func TestParseSpecs(t *testing.T) {
 		{"2", []string{"rxe7=lo"}, "--device rxe7=lo: invalid device: the interface has the address of rxe0=127.0.0.1: leave one of them away"},
 		{"", []string{"rxe7=127.0.0.1", "rxe1=lo"}, "--device rxe1=lo: invalid device: the interface has the address of rxe7=127.0.0.1"},
 	} {
-		specs, err := ParseSpecs(tt.devices, tt.texts)
+		specs, err := ParseSpecs(tt.devices, tt.texts, "")
 		if err != nil {
 			if errors.Is(err, ErrSpec) == (tt.devices == "nosuch0") || !strings.Contains(err.Error(), tt.want) || tt.want == "" {
 				t.Errorf("--devices %q %q: %v, want %q", tt.devices, tt.texts, err, tt.want)
@@ -93,7 +107,7 @@ func TestParseSpecs(t *testing.T) {
 			t.Errorf("--devices %q %q: %q, want %q", tt.devices, tt.texts, list, tt.want)
 		}
 	}
-	specs, err := DefaultSpecs()
+	specs, err := DefaultSpecs("")
 	if err != nil || len(specs) != 1 || specs[0].Name != "rxe0" || specs[0].Interface == "" {
 		t.Errorf("the default is %v, %v", specs, err)
 	}

@@ -12,13 +12,14 @@ import (
 )
 
 // ParseSpecs reads the values of --devices and --device and returns the devices of both. Those
-// of --devices are rxe0, rxe1 and so on. Without values it returns nil. Errors name the
-// argument. They unwrap to ErrSpec, except where this host lacks what the argument names.
+// of --devices are rxe0, rxe1 and so on, or mlx5_0, mlx5_1 and so on, like an adapter. Without
+// values it returns nil. Errors name the argument. They unwrap to ErrSpec, except where this host
+// lacks what the argument names.
 //
 // devices is a number of devices on 127.0.0.1, 127.0.0.2 and so on, or an interface: a
-// device on each of its addresses.
-func ParseSpecs(devices string, texts []string) ([]Spec, error) {
-	specs, err := severalSpecs(devices)
+// device on each of its addresses. Or it is what Rails returns.
+func ParseSpecs(devices string, texts []string, like Like) ([]Spec, error) {
+	specs, err := severalSpecs(devices, like)
 	if err != nil {
 		return nil, fmt.Errorf("--devices %s: %w", devices, err)
 	}
@@ -38,50 +39,85 @@ func ParseSpecs(devices string, texts []string) ([]Spec, error) {
 	if err := apart(specs); err != nil {
 		return nil, err
 	}
-	return specs, nil
+	return withLike(specs, like)
 }
 
-// DefaultSpecs returns rxe0 on the interface of the default route, or on lo if there is no
-// such route.
-func DefaultSpecs() ([]Spec, error) {
+// railsSuffix tells rails from other devices.
+const railsSuffix = "rails"
+
+// Rails is the value of --devices for so many rails.
+func Rails(n int) string { return strconv.Itoa(n) + railsSuffix }
+
+// railSpecs returns n rails: each on an interface of its own, if the host has as many with an
+// address, and else on a loopback address.
+func railSpecs(n int, like Like) []Spec {
+	specs := make([]Spec, n)
+	for i := range specs {
+		specs[i] = Spec{Name: like.Name(i), Address: loopbackAddr(i), Rail: true}
+	}
+	ports, err := rocev2.Interfaces()
+	if err != nil {
+		return specs
+	}
+	ports = slices.DeleteFunc(ports, func(p rocev2.PortInfo) bool {
+		addrs := slices.DeleteFunc(portAddrs(&p), func(a netip.Addr) bool { return a.IsLoopback() || a.IsLinkLocalUnicast() })
+		return len(addrs) == 0
+	})
+	for i := range specs {
+		if len(ports) >= n {
+			specs[i] = Spec{Name: like.Name(i), Interface: ports[i].Name, Rail: true}
+		}
+	}
+	return specs
+}
+
+// DefaultSpecs returns rxe0 or, like an adapter, mlx5_0 on the interface of the default route, or
+// on lo if there is no such route.
+func DefaultSpecs(like Like) ([]Spec, error) {
 	name, err := rocev2.DefaultInterface()
-	return []Spec{{Name: "rxe0", Interface: name}}, err
+	return []Spec{{Name: like.Name(0), Interface: name, Like: like}}, err
 }
 
 // FreePlaces returns the values of --devices and --device for a run that meets no other: devices on
 // free loopback addresses where the values do not say where they are.
-func FreePlaces(devices string, texts []string) (string, []string) {
+func FreePlaces(devices string, texts []string, like Like) (string, []string) {
 	if devices == "" && len(texts) == 0 {
-		return "", []string{FreeSpec(0).String()}
+		return "", []string{like.freeSpec(0).String()}
 	}
-	addrs, err := loopbacks(devices)
+	count, rails := strings.CutSuffix(devices, railsSuffix)
+	addrs, err := loopbacks(count)
 	if devices == "" || err != nil || addrs == nil {
 		return devices, texts // ParseSpecs says what is wrong
 	}
 	var list []string
 	for i := range addrs {
-		list = append(list, FreeSpec(i).String())
+		s := like.freeSpec(i)
+		s.Rail = rails
+		list = append(list, s.String())
 	}
 	return "", append(list, texts...)
 }
 
 // severalSpecs returns the devices of --devices.
-func severalSpecs(text string) ([]Spec, error) {
+func severalSpecs(text string, like Like) ([]Spec, error) {
 	if text == "" {
 		return nil, nil
 	}
-	addrs, err := loopbacks(text)
-	if err != nil {
+	count, rails := strings.CutSuffix(text, railsSuffix)
+	addrs, err := loopbacks(count)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if addrs == nil {
+	case rails && addrs != nil:
+		return railSpecs(len(addrs), like), nil
+	case addrs == nil:
 		if addrs, err = addressesOf(text); err != nil {
 			return nil, err
 		}
 	}
 	specs := make([]Spec, len(addrs))
 	for i, a := range addrs {
-		specs[i] = Spec{Name: "rxe" + strconv.Itoa(i), Address: a}
+		specs[i] = Spec{Name: like.Name(i), Address: a}
 	}
 	return specs, nil
 }
@@ -146,7 +182,7 @@ func joins(s Spec, others []Spec) error {
 	for _, o := range others {
 		switch {
 		case s.Name == o.Name:
-			return fmt.Errorf("%w: %v has that name already: name this one %s", ErrSpec, o, freeName(others))
+			return fmt.Errorf("%w: %v has that name already: name this one %s", ErrSpec, o, freeName(s, others))
 		case s.Address.IsValid() && s.Address == o.Address:
 			return fmt.Errorf("%w: %v is on that address already: %s", ErrSpec, o, another(s.Address, others))
 		case s.Interface != "" && s.Interface == o.Interface:
@@ -157,10 +193,15 @@ func joins(s Spec, others []Spec) error {
 	return nil
 }
 
-// freeName returns the first of rxe0, rxe1 and so on that none of specs has.
-func freeName(specs []Spec) string {
+// freeName returns the first of rxe0, rxe1 and so on, or of mlx5_0, mlx5_1 and so on, that none of
+// specs has.
+func freeName(like Spec, specs []Spec) string {
+	prefix := rxePrefix
+	if _, ok := like.ConnectX(); ok {
+		prefix = mlx5Prefix
+	}
 	for i := 0; ; i++ {
-		name := "rxe" + strconv.Itoa(i)
+		name := prefix + strconv.Itoa(i)
 		if !slices.ContainsFunc(specs, func(s Spec) bool { return s.Name == name }) {
 			return name
 		}

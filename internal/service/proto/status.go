@@ -39,6 +39,7 @@ type CMStatus struct {
 type DeviceStatus struct {
 	Name     string            `json:"name"`
 	GUID     string            `json:"node_guid"`
+	Like     Like              `json:"like,omitempty"` // the adapter that it looks like
 	Ports    []PortStatus      `json:"ports"`
 	Objects  map[string]int    `json:"objects"` // of all programs
 	Counters map[string]uint64 `json:"counters"`
@@ -76,6 +77,21 @@ type GIDStatus struct {
 	GID   string `json:"gid"`
 }
 
+// Place names a container, as its engine does. What an engine does not say is empty.
+type Place struct {
+	Namespace string `json:"namespace,omitempty"`
+	Pod       string `json:"pod,omitempty"`
+	Container string `json:"container,omitempty"`
+}
+
+// PodStatus is the daemon of a network namespace's containers.
+type PodStatus struct {
+	Place              // of the first container that the daemon had
+	Containers []Place `json:"containers"` // that live
+	// Status is nil if no program has asked for a device yet.
+	Status *Status `json:"status,omitempty"`
+}
+
 // SessionStatus is one `gorxe run`.
 type SessionStatus struct {
 	ID        uint64          `json:"id"`
@@ -85,6 +101,7 @@ type SessionStatus struct {
 	Since     time.Time       `json:"since"`
 	Chaos     uint64          `json:"chaos,omitempty"` // its seed; 0: none
 	Label     string          `json:"label,omitempty"` // of gorxe run --label
+	Place     Place           `json:"place,omitzero"`  // of its container
 	Processes []ProcessStatus `json:"processes"`
 	// FilesLeftOut is the number of open devices that a status has no room for.
 	FilesLeftOut int `json:"files_left_out,omitempty"`
@@ -120,6 +137,7 @@ type FileStatus struct {
 	PDs      int         `json:"pds"`
 	MWs      int         `json:"mws"`
 	AHs      int         `json:"ahs"`
+	XRCDs    int         `json:"xrcds,omitempty"`
 	Channels int         `json:"comp_channels"`
 	MRs      []MRStatus  `json:"mrs"`
 	CQs      []CQStatus  `json:"cqs"`

@@ -48,7 +48,7 @@ func TestMetrics(t *testing.T) {
 	d.run(t, "ibv_rc_pingpong", "-d", "rxe0", "-g", "1", "-n", "10", h.addr).ok()
 	pong.ok()
 	second := start(t, h, nil, gorxe, "daemon", "--socket", d.socket+"2", "--device", "rxe0=lo", "--metrics", address)
-	if code := second.wait(); code != 1 || !strings.Contains(second.out.String(), "metrics address "+address+" is in use") {
+	if code := second.wait(); code != 1 || !strings.Contains(second.out.String(), "--metrics: address "+address+" is in use") {
 		t.Errorf("a taken address: exit code %d\n%s", code, second.describe())
 	}
 }

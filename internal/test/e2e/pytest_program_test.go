@@ -61,6 +61,29 @@ func TestPytestProgram(t *testing.T) {
 	}
 }
 
+// TestPytestHint: a test that fails because a program that it has started itself found no device is
+// told how it gets one, and another test is not.
+func TestPytestHint(t *testing.T) {
+	need(t, "/usr/bin/python3")
+	notNative(t, "pytest plugin")
+	dir := t.TempDir()
+	must.OK(t, os.WriteFile(filepath.Join(dir, "test_it.py"), []byte(`
+import subprocess
+SAYS = "echo 'Failed to get IB devices list: Function not implemented' >&2; exit 1"
+def test_raises(): subprocess.run(["sh", "-c", SAYS], check=True, capture_output=True)
+def test_text(): subprocess.run(["sh", "-c", SAYS], check=True, capture_output=True, text=True)
+def test_prints(): assert subprocess.call(["sh", "-c", SAYS]) == 0
+def test_other(): subprocess.run(["sh", "-c", "echo x >&2; exit 1"], check=True, capture_output=True)
+`), 0o600))
+	cmd := exec.Command("/usr/bin/python3", "-m", "pytest", "-p", "gorxe_pytest", "-p", "no:cacheprovider", "test_it.py")
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=" + dir, "PATH=/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "PYTHONPATH=" + must.Get[string](t)(filepath.Abs("../../../dist/python"))}
+	out, _ := cmd.CombinedOutput() // the tests fail
+	if n := strings.Count(string(out), "Or start programs with rdma_device.run."); n != 3 || !strings.Contains(string(out), "4 failed") {
+		t.Errorf("%d hints, want 3, in\n%s", n, out)
+	}
+}
+
 // TestPytestWords: run, popen and pair of the plugin pass fault rules and words on. A string for a
 // program is refused.
 func TestPytestWords(t *testing.T) {
@@ -72,8 +95,8 @@ func TestPytestWords(t *testing.T) {
 		"d.run(['a', 1], faults=['packet drop', 'verb fail']).stdout":                   "run --fault packet drop --fault verb fail -- a 1",
 		"d.run(['a'], faults='packet drop').stdout":                                     "run --fault packet drop -- a",
 		"d.popen(['a'], faults=['packet drop'], stdout=-1, text=True).communicate()[0]": "run --fault packet drop -- a",
-		"d.pair(['a'], ['b', 2], faults=['packet drop']).stdout":                        "pair --no-labels --fault packet drop -- a -- b 2",
-		"d.pair(['a'], ['b'], 'ready', faults='packet drop').stdout":                    "pair --no-labels --ready-when=ready --fault packet drop -- a -- b",
+		"d.pair(['a'], ['b', 2], faults=['packet drop']).stdout":                        "pair --fault packet drop -- a -- b 2",
+		"d.pair(['a'], ['b'], 'ready', faults='packet drop').stdout":                    "pair --ready-when=ready --fault packet drop -- a -- b",
 		"d.run('ibv_devinfo -v')":                                                       "TypeError: argv is the string 'ibv_devinfo -v': give a list of words, as ['ibv_devinfo', '-v']",
 		"d.popen('a')":                                                                  "TypeError: argv is the string 'a': give a list of words, as ['a']",
 		"d.pair('a', ['b'])":                                                            "TypeError: server is the string 'a': give a list of words, as ['a']",

@@ -34,10 +34,10 @@
 //
 // The commands (command.go):
 //
-//	connect [rc|uc|ud] [mtu=256] [psn=100] [psn-b=500] [timeout=14] [retry=7] [rnr-retry=7]
+//	connect [rc|uc|ud|xrc] [mtu=256] [psn=100] [psn-b=500] [timeout=14] [retry=7] [rnr-retry=7]
 //	        [rnr-timer=1] [reads=1] [depth=64] [access=all] [srq=0] [memory=131072]
 //	post [a|b] OP [LENGTH] [at=0] [imm=N] [add=N] [compare=N] [swap=N] [rkey=wrong|window]
-//	        [sges=N] [fence] [inline] [solicited] [unsignaled] [more]
+//	        [srqn=wrong|strange] [sges=N] [fence] [inline] [solicited] [unsignaled] [more]
 //	recv [a|b] LENGTH [count=1] [sges=N]
 //	deliver                                    all packets, with those that they cause
 //	deliver [N] [at=N] [from=a|b] [together]   the N oldest packets; with more, the next
@@ -52,6 +52,9 @@
 //	dereg b                                    ends the registration of b's memory
 //	alter syndrome=N|psn=N [at=N] [from=a|b]   changes a packet in flight
 //	finish                                     delivers everything, until all work is done
+//
+// With xrc, a is an initiator and b a target. The SRQ that it serves, which recv and limit are
+// about, is in its domain, and a strange one is not. So b posts nothing.
 //
 // A work request with more is posted together with the next one. OP is send, send-imm, send-inv,
 // write, write-imm, read, compare-swap, fetch-add, atomic-write, flush, bind or local-inv.

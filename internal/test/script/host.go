@@ -28,24 +28,26 @@ type host struct {
 	addr netip.Addr
 	peer *host
 
-	port *simnet.Port
-	dev  *rxe.Device
-	pd   *rxe.PD
-	cq   *rxe.CQ
-	srq  *rxe.SRQ
-	q    *rxe.QP
-	ah   *rxe.AH // of UD
-	mr   *rxe.MR
-	mem  *simnet.Memory
-	used int // of the half for its own buffers
-	seen rxe.QPState
+	port    *simnet.Port
+	dev     *rxe.Device
+	pd      *rxe.PD
+	cq      *rxe.CQ
+	srq     *rxe.SRQ
+	strange *rxe.SRQ // of XRC: in another domain
+	q       *rxe.QP
+	ah      *rxe.AH // of UD
+	mr      *rxe.MR
+	mem     *simnet.Memory
+	used    int // of the half for its own buffers
+	seen    rxe.QPState
 
 	work
 }
 
 // parameters are those of a connection, as the command connect gives them.
 type parameters struct {
-	typ                                       rxe.QPType
+	typ                                       rxe.QPType // XRC: RC, which promises the same
+	xrc                                       bool
 	mtu                                       rxe.MTU
 	psn                                       [2]wire.PSN
 	timeout, retry, rnrRetry, rnrTimer, reads uint8
@@ -62,7 +64,9 @@ var accessNames = map[string]rxe.Access{
 }
 
 func readParameters(a *args) (p parameters, err error) {
-	p.typ = map[string]rxe.QPType{"rc": rxe.QPRC, "uc": rxe.QPUC, "ud": rxe.QPUD}[a.word("rc", "uc", "ud")]
+	service := a.word("rc", "uc", "ud", "xrc")
+	p.typ = map[string]rxe.QPType{"rc": rxe.QPRC, "uc": rxe.QPUC, "ud": rxe.QPUD, "xrc": rxe.QPRC}[service]
+	p.xrc = service == "xrc"
 	n := make(map[string]uint64)
 	for _, o := range []struct {
 		name            string
@@ -87,6 +91,9 @@ func readParameters(a *args) (p parameters, err error) {
 	p.timeout, p.retry, p.rnrRetry = uint8(n["timeout"]), uint8(n["retry"]), uint8(n["rnr-retry"])
 	p.rnrTimer, p.reads = uint8(n["rnr-timer"]), uint8(n["reads"])
 	p.depth, p.srq, p.memory = int(n["depth"]), int(n["srq"]), int(n["memory"])
+	if p.xrc && p.srq == 0 {
+		p.srq = p.depth
+	}
 	return p, nil
 }
 
@@ -115,18 +122,21 @@ func (s *Script) open(name string, p *parameters) (h *host, err error) {
 	keep(e)
 	h.cq, e = h.dev.CreateCQ(rxe.CQInit{Entries: 4*p.depth + p.srq})
 	keep(e)
-	if p.typ == rxe.QPRC {
+	if p.typ == rxe.QPRC && !p.xrc {
 		h.window.mw, e = h.pd.AllocMW(rxe.MWType2)
 		keep(e)
 	}
 	init := rxe.QPInitAttr{Type: p.typ, SendCQ: h.cq, RecvCQ: h.cq, Cap: rxe.QPCap{
 		MaxSendWR: uint32(p.depth), MaxRecvWR: uint32(p.depth), MaxSendSGE: maxSGE, MaxRecvSGE: maxSGE, MaxInlineData: 256}}
-	if p.srq > 0 {
+	switch {
+	case err == nil && p.xrc:
+		err = h.openXRC(init, p)
+	case p.srq > 0:
 		h.srq, e = h.pd.CreateSRQ(rxe.SRQInit{MaxWR: uint32(p.srq), MaxSGE: maxSGE})
 		keep(e)
 		init.SRQ, init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE = h.srq, 0, 0
 	}
-	if err == nil {
+	if err == nil && h.q == nil {
 		h.q, err = h.pd.CreateQP(init)
 	}
 	// Bytes that differ show what was taken from a wrong place. Atomics of scripts begin with 0.
@@ -135,6 +145,33 @@ func (s *Script) open(name string, p *parameters) (h *host, err error) {
 	}
 	h.model = slices.Clone(h.mem.Data[:p.memory/2])
 	return h, err
+}
+
+// openXRC makes the initiator of host a, or the target of b with its SRQ.
+func (h *host) openXRC(init rxe.QPInitAttr, p *parameters) (err error) {
+	if len(h.s.hosts) == 0 {
+		init.Type = rxe.QPXRCIni
+		h.q, err = h.pd.CreateQP(init)
+		return err
+	}
+	xrcd, err := h.dev.Whole().OpenXRCD(rxe.XRCDInit{})
+	if err != nil {
+		return err
+	}
+	other, err := h.dev.Whole().OpenXRCD(rxe.XRCDInit{})
+	if err != nil {
+		return err
+	}
+	srq := rxe.SRQInit{MaxWR: uint32(p.srq), MaxSGE: maxSGE, XRCD: xrcd, CQ: h.cq}
+	if h.srq, err = h.pd.CreateSRQ(srq); err != nil {
+		return err
+	}
+	srq.XRCD = other
+	if h.strange, err = h.pd.CreateSRQ(srq); err != nil {
+		return err
+	}
+	h.q, err = h.dev.Whole().CreateTarget(xrcd, rxe.QPInitAttr{})
+	return err
 }
 
 // connect takes the queue pair from RESET to RTS.
@@ -147,7 +184,7 @@ func (h *host) connect(p *parameters, index int) error {
 	}
 	for from := range rxe.QPRTS {
 		attr.State = from + 1
-		if err := h.q.Modify(&attr, rxe.RequiredMask(p.typ, from, attr.State)); err != nil {
+		if err := h.q.Modify(&attr, rxe.RequiredMask(h.q.Type(), from, attr.State)); err != nil {
 			return err
 		}
 	}

@@ -44,6 +44,9 @@ func (r *request) mutates() bool {
 func (s *Script) post(a *args) error {
 	h := s.host(a, "a")
 	more := a.flag("more")
+	if h.q.Type() == rxe.QPXRCTgt {
+		return fmt.Errorf("%s is a target, and posts nothing", h.name)
+	}
 	r, err := h.readRequest(a)
 	if err == nil {
 		err = a.rest()
@@ -108,6 +111,9 @@ func (h *host) readRequest(a *args) (*request, error) {
 	if err := h.aim(r, a.option("rkey", "")); err != nil {
 		return nil, err
 	}
+	if err := h.nameSRQ(r, a.option("srqn", "")); err != nil {
+		return nil, err
+	}
 	h.nextID++
 	r.wr.ID = h.nextID
 	h.fill(r)
@@ -156,6 +162,29 @@ func (h *host) aim(r *request, key string) error {
 		r.wr.InvRKey = h.peer.window.rkey
 	default:
 	}
+	return nil
+}
+
+// nameSRQ names the SRQ that takes a request of XRC.
+func (h *host) nameSRQ(r *request, which string) error {
+	if !h.s.p.xrc {
+		if which != "" {
+			return fmt.Errorf("only XRC names SRQs")
+		}
+		return nil
+	}
+	r.wr.XRCSRQN = h.peer.srq.Num()
+	switch which {
+	case "":
+		return nil
+	case "wrong":
+		r.wr.XRCSRQN ^= 1
+	case "strange":
+		r.wr.XRCSRQN = h.peer.strange.Num()
+	default:
+		return fmt.Errorf("srqn is wrong or strange")
+	}
+	h.s.concede("a request names another SRQ")
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 // drawScript draws commands that a correct pair of devices survives.
 func drawScript(seed uint64) []string {
 	r := rand.New(rand.NewPCG(seed, 7))
-	kind := []string{"rc", "rc", "rc", "uc", "ud"}[r.IntN(5)]
+	kind := []string{"rc", "rc", "rc", "uc", "ud", "xrc"}[r.IntN(6)]
 	lines := []string{fmt.Sprintf("connect %s mtu=%d psn=%d timeout=%d reads=%d srq=%d", kind, 256<<r.IntN(3),
 		[]int{100, 1<<24 - 3}[r.IntN(2)], 8+r.IntN(8), 1+r.IntN(3), r.IntN(2)*64)}
 	ops := []string{"send", "send-imm"}
@@ -21,11 +21,17 @@ func drawScript(seed uint64) []string {
 	if kind == "rc" {
 		ops = append(ops, "read", "read", "fetch-add", "compare-swap", "atomic-write", "flush")
 	}
+	if kind == "xrc" {
+		ops = append(ops, "read", "read", "fetch-add", "compare-swap")
+	}
 	if windows := kind == "rc" && r.IntN(4) == 0; windows {
 		ops = append(ops, "bind", "local-inv", "send-inv")
 	}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	host := func() string { return []string{"a", "b"}[r.IntN(2)] }
+	if kind == "xrc" {
+		host = func() string { return "a" }
+	}
 	for range 5 + r.IntN(40) {
 		at := ""
 		if r.IntN(3) == 0 {
@@ -43,7 +49,7 @@ func drawScript(seed uint64) []string {
 			}
 			add("post %s %s %d at=%d%s", host(), ops[r.IntN(len(ops))], size, 8*r.IntN(64), option)
 		case 4:
-			add("recv %s %d count=%d", host(), 1300, 1+r.IntN(3))
+			add("recv %s %d count=%d", []string{"a", "b"}[r.IntN(2)], 1300, 1+r.IntN(3))
 		case 5, 6:
 			add("deliver %d%s", 1+r.IntN(3), at)
 		case 7:

@@ -22,6 +22,9 @@ func (s *Script) words(f *flight) string {
 	if info.Has(wire.HasAETH) {
 		add("%v msn %d", pkt.Syndrome(), pkt.MSN())
 	}
+	if info.Has(wire.HasXRCETH) {
+		add("%s", f.from.peer.srqName(pkt.XRCSRQN()))
+	}
 	if info.Has(wire.HasRETH) || info.Has(wire.HasAtomicETH) {
 		add("at %d", int64(pkt.VA())-memBase)
 		if w := &f.from.peer.window; w.rkey != 0 && pkt.RKey() == w.rkey {
@@ -33,7 +36,7 @@ func (s *Script) words(f *flight) string {
 	if info.Has(wire.HasRETH) {
 		add("dma %d", pkt.DMALen())
 	}
-	switch pkt.Opcode() {
+	switch pkt.Opcode().Operation() {
 	case wire.RCFetchAdd:
 		add("add %d", pkt.SwapAdd())
 	case wire.RCCompareSwap:
@@ -58,6 +61,18 @@ func (s *Script) words(f *flight) string {
 		add("solicited")
 	}
 	return b.String()
+}
+
+// srqName names an SRQ of a target by its number.
+func (h *host) srqName(num uint32) string {
+	switch num {
+	case h.srq.Num():
+		return "srq"
+	case h.strange.Num():
+		return "strange srq"
+	default:
+		return "unknown srq"
+	}
 }
 
 // recvWords describes the completion of a receive work request.

@@ -1,30 +1,38 @@
-package verbsapi
+package bufmem
 
 import (
+	"errors"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// bufMemory is a []byte as the address space of a memory region. Address base is
+// The engine turns these errors into protection errors. No caller sees them.
+var (
+	errUnmapped  = errors.New("address outside the buffer")
+	errUnaligned = errors.New("address not aligned to 8 bytes")
+)
+
+// Slice is a []byte as the address space of a memory region. Address base is
 // the first byte of buf. The address is only a number: bytes are reached through
 // buf, which also keeps them alive.
-type bufMemory struct {
+type Slice struct {
 	base uint64
 	buf  []byte
 }
 
-func newBufMemory(buf []byte) *bufMemory {
-	return &bufMemory{base: addrOf(buf), buf: buf}
+// NewSlice returns buf at its own addresses.
+func NewSlice(buf []byte) *Slice {
+	return &Slice{base: Addr(buf), buf: buf}
 }
 
-// addrOf returns the address of the first byte, 0 for an empty slice.
-func addrOf(buf []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) }
+// Addr returns the address of the first byte, 0 for an empty slice.
+func Addr(buf []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) }
 
 // slice returns the n bytes at va, or nil when part of them is outside the buffer.
 // If the subtraction wraps, its result is too large.
-func (m *bufMemory) slice(va uint64, n int) []byte {
+func (m *Slice) slice(va uint64, n int) []byte {
 	off := va - m.base
 	if size := uint64(len(m.buf)); off > size || uint64(n) > size-off {
 		return nil
@@ -32,7 +40,8 @@ func (m *bufMemory) slice(va uint64, n int) []byte {
 	return m.buf[off : off+uint64(n) : off+uint64(n)]
 }
 
-func (m *bufMemory) ReadV(spans []rxe.Span) error {
+// ReadV implements rxe.Memory.
+func (m *Slice) ReadV(spans []rxe.Span) error {
 	for i := range spans {
 		s := &spans[i]
 		src := m.slice(s.VA, len(s.Buf))
@@ -44,7 +53,8 @@ func (m *bufMemory) ReadV(spans []rxe.Span) error {
 	return nil
 }
 
-func (m *bufMemory) WriteV(spans []rxe.Span) error {
+// WriteV implements rxe.Memory.
+func (m *Slice) WriteV(spans []rxe.Span) error {
 	for i := range spans {
 		s := &spans[i]
 		dst := m.slice(s.VA, len(s.Buf))
@@ -56,9 +66,8 @@ func (m *bufMemory) WriteV(spans []rxe.Span) error {
 	return nil
 }
 
-// word returns the 8-byte word at va. The CPU needs an aligned address; that is va,
-// as base is the buffer's true address.
-func (m *bufMemory) word(va uint64) (*uint64, error) {
+// word returns the 8-byte word at va. The processor needs an aligned address.
+func (m *Slice) word(va uint64) (*uint64, error) {
 	b := m.slice(va, 8)
 	if b == nil {
 		return nil, errUnmapped
@@ -70,7 +79,8 @@ func (m *bufMemory) word(va uint64) (*uint64, error) {
 	return (*uint64)(p), nil
 }
 
-func (m *bufMemory) CompareSwap(va, compare, swap uint64) (uint64, error) {
+// CompareSwap implements rxe.Memory.
+func (m *Slice) CompareSwap(va, compare, swap uint64) (uint64, error) {
 	p, err := m.word(va)
 	if err != nil {
 		return 0, err
@@ -83,7 +93,8 @@ func (m *bufMemory) CompareSwap(va, compare, swap uint64) (uint64, error) {
 	}
 }
 
-func (m *bufMemory) FetchAdd(va, add uint64) (uint64, error) {
+// FetchAdd implements rxe.Memory.
+func (m *Slice) FetchAdd(va, add uint64) (uint64, error) {
 	p, err := m.word(va)
 	if err != nil {
 		return 0, err
@@ -91,7 +102,8 @@ func (m *bufMemory) FetchAdd(va, add uint64) (uint64, error) {
 	return atomic.AddUint64(p, add) - add, nil
 }
 
-func (m *bufMemory) Store(va, value uint64) error {
+// Store implements rxe.Memory.
+func (m *Slice) Store(va, value uint64) error {
 	p, err := m.word(va)
 	if err != nil {
 		return err
