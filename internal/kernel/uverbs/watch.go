@@ -34,7 +34,7 @@ type Watched struct {
 	Cap       rxe.QPCap
 	SignalAll bool
 
-	Entries, Waiting func() int // of a completion queue
+	Entries, Waiting func() int // of a completion queue; nil: nobody knows in time
 }
 
 // SetWatcher sets the Watcher of this open. It must be called before the first call.
@@ -66,7 +66,12 @@ func watchedOf(res dispatch.Resource) Watched {
 		}
 		return w
 	case *cqRes:
-		return Watched{Kind: "completion queue", Entries: r.mem.Entries, Waiting: r.mem.Waiting}
+		w := Watched{Kind: "completion queue"}
+		// What waits in memory that may block is known too late to judge a program by it.
+		if _, late := r.mem.Ring().(rxe.BlockingCQRing); !late {
+			w.Entries, w.Waiting = r.mem.Entries, r.mem.Waiting
+		}
+		return w
 	case *srqRes:
 		return Watched{Kind: "shared receive queue"}
 	case *pdRes:

@@ -110,6 +110,7 @@ func TestNoMisuse(t *testing.T) {
 		{[]string{"ib_write_bw", "-d", "rxe0", "-x", gid, "-F", "-n", "50"}, []string{"127.0.0.1"}},
 		{[]string{"ib_send_bw", "-d", "rxe0", "-x", gid, "-F", "-n", "50"}, []string{"127.0.0.1"}},
 		{[]string{"rping", "-a", "{address}", "-C", "2", "-s"}, []string{"-c"}},
+		{[]string{"ibv_rc_pingpong", "-d", "mlx5_0", "-g", gid, "-r", "20", "-n", "100"}, []string{"127.0.0.1"}},
 	} {
 		t.Run(c.server[0], func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +118,11 @@ func TestNoMisuse(t *testing.T) {
 			a, _ := twoHosts(t, 1500)
 			client := append(slices.Clone(c.server), c.client...)
 			client = slices.DeleteFunc(client, func(s string) bool { return s == "-s" })
-			run := slices.Concat([]string{gorxe, "pair", "--private", "--sanitize", "--"}, c.server, []string{"--"}, client)
+			flags := []string{gorxe, "pair", "--private", "--sanitize"}
+			if slices.Contains(c.server, "mlx5_0") {
+				flags = append(flags, "--like", "connectx6")
+			}
+			run := slices.Concat(flags, []string{"--"}, c.server, []string{"--"}, client)
 			out := start(t, a, nil, run...).ok()
 			if !strings.Contains(out, "gorxe: sanitizer: 0 errors, 0 warnings, ") {
 				t.Errorf("output:\n%s", out)
