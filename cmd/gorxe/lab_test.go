@@ -90,6 +90,10 @@ func TestUnread(t *testing.T) {
 
 // TestEnding: a closed terminal ends a command as Ctrl-C does, unless SIGHUP was ignored before.
 func TestEnding(t *testing.T) {
+	// The tests, too, may run under nohup. Notify ends that SIGHUP is ignored.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, unix.SIGHUP)
+	signal.Stop(hangup)
 	ctx := must.Get[context.Context](t)(untilSignal())
 	must.OK(t, unix.Kill(os.Getpid(), unix.SIGHUP))
 	<-ctx.Done()
