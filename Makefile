@@ -107,14 +107,14 @@ EVERYTHING := ./internal/test/e2e ./internal/trap ./rxe/sim ./...
 AT_ONCE    := -p $(shell expr $$(nproc) + 1)
 
 unit: ## Run all tests once, in random order
-	$(NOCGO) $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 20m -shuffle=on $(EVERYTHING)
+	$(NOCGO) $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 30m -shuffle=on $(EVERYTHING)
 
 # The tests of stock programs build the command, whose packages are compiled before, so that this does
 # not happen twice at a time.
 race: ## Run all tests under the race detector, with fewer simulation seeds
 	CGO_ENABLED=1 $(GO) list -race -export ./cmd/gorxe > /dev/null
 	packages=$$($(GO) list $(EVERYTHING) | grep -vE '/gorxe/($(SEQUENTIAL))$$') && \
-		CGO_ENABLED=1 $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 20m -race -shuffle=on $$packages
+		CGO_ENABLED=1 $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 30m -race -shuffle=on $$packages
 
 e2e: setup ## Run every case of stock programs under gorxe run (KILLS=200)
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid

@@ -143,6 +143,11 @@ func (w *work) unknown(what string, places []Place) {
 			slices.Concat(places, []Place{{What: "the region was deregistered", Stack: o.endedBy}}, o.history("it was registered"))...)
 		return
 	}
+	if region := w.file.region(w.failure.Key.Key); region != nil {
+		// The program is in ibv_dereg_mr. Ended comes when that has succeeded.
+		w.find(useAfterDereg, what+", whose region is being deregistered", nil, slices.Concat(places, region.history("it was registered"))...)
+		return
+	}
 	if w.file.windows || w.file.s.unseen > 0 {
 		return // a window changes its key
 	}

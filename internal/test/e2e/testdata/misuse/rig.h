@@ -79,7 +79,7 @@ static __attribute__((unused)) void rig_connect(struct rig *r)
 	}
 	for (int i = 0; i < 2; i++) {
 		struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTR, .path_mtu = r->mtu[i], .dest_qp_num = r->qp[!i]->qp_num,
-			.max_dest_rd_atomic = r->dest_rd_atomic, .min_rnr_timer = 1,
+			.max_dest_rd_atomic = r->dest_rd_atomic, .min_rnr_timer = 26 /* 82 ms: what follows a post comes before it is sent again */,
 			.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .sgid_index = index, .hop_limit = 1}}};
 		struct ibv_qp_attr s = {.qp_state = IBV_QPS_RTS, .timeout = r->timeout, .retry_cnt = r->retry, .rnr_retry = r->rnr_retry,
 			.max_rd_atomic = r->rd_atomic};
