@@ -5,10 +5,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	testmust "github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -134,6 +137,10 @@ func TestFaultNoted(t *testing.T) {
 		a.post(SendWR{ID: 1, Op: WRWrite, SGL: []SGE{a.mr.SGE(0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 		a.expect(ctx, 1, WCSuccess)
 	}
+	// The end of the device would lose the second copy, if it is still delayed.
+	testmust.Eventually(t, "the second copy arrives", func() bool {
+		return slices.ContainsFunc(x.Counters(), func(c rxe.Counter) bool { return c.Name == "duplicate_request" && c.Value > 0 })
+	})
 	if err := errors.Join(x.Close(), tap.Close()); err != nil {
 		t.Error(err)
 	}
