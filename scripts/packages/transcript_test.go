@@ -65,7 +65,7 @@ func transcript(t *testing.T, name, text string) {
 }
 
 var (
-	numbers = regexp.MustCompile(`0x[0-9a-f]+|\b[0-9a-f]{4}(:[0-9a-f]{4}){3}\b|\b[0-9a-f]{16}\b|[0-9.]+`)
+	numbers = regexp.MustCompile(`0x[0-9a-f]+|\b[0-9a-f]{4}(:[0-9a-f]{4}){3}\b|\b[0-9a-f]{16}\b|[0-9.]+(?:[mµ]?s\b)?`)
 	// of gorxe doctor: other on each machine
 	checks = regexp.MustCompile(`^(ok|note|warning|failure) |^→`)
 )
