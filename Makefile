@@ -10,6 +10,9 @@ ACTIONLINT         := bin/actionlint-$(ACTIONLINT_VERSION)
 # The linter's cache names files of the checkout. A shared cache would report files of a
 # checkout that was removed.
 export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
+# A containerd with NRI, which Debian 12 does not have: TestNRI.
+CONTAINERD_VERSION := v2.2.9
+CONTAINERD         := bin/containerd-$(CONTAINERD_VERSION)
 
 SEEDS      ?= 100000
 FUZZTIME   ?= 1m
@@ -24,7 +27,7 @@ PACKETS    ?= 1000000
 PREFIX     ?= $(if $(shell test -w /usr/local && echo yes),/usr/local,$(HOME)/.local)
 
 .DEFAULT_GOAL := help
-.PHONY: help have-go install uninstall build packages debians test-packages test-containers test-labs demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
+.PHONY: help have-go install uninstall build packages debians test-packages test-containers test-kubernetes test-labs demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,8 +52,9 @@ packages: have-go ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/pa
 	@cd scripts/packages && $(GO) run .
 
 # Those that take longest, or need Docker.
-CONTAINER_TESTS := TestRuntimeLeavesNothing|TestPodsKilled|TestCRI|TestSharedDaemon|TestDocker|TestARM64
+CONTAINER_TESTS := TestRuntimeLeavesNothing|TestPodsKilled|TestSharedDaemon|TestDocker|TestARM64
 LAB_TESTS := TestLab
+KUBERNETES_TESTS := TestCRI|TestNRI
 
 debians: ## Make the Debians and the package repository of make test-packages, once
 	@./scripts/setup.sh packages
@@ -59,11 +63,16 @@ debians: ## Make the Debians and the package repository of make test-packages, o
 test-packages: debians ## Test what make packages makes, the README, the image and the runtime, offline, in Debians of their own
 	$(GO) build -o bin/gotest ./scripts/gotest
 	cd scripts/packages && $(GO) vet .
-	cd scripts/packages && ../../bin/gotest -timeout 20m -count=1 -parallel 4 -skip '$(CONTAINER_TESTS)|$(LAB_TESTS)' .
+	cd scripts/packages && ../../bin/gotest -timeout 20m -count=1 -parallel 4 -skip '$(CONTAINER_TESTS)|$(LAB_TESTS)|$(KUBERNETES_TESTS)' .
 
-test-containers: ## Test the runtime with Docker, containerd, a shared daemon and pods, 100 kills, and the binary for arm64
+test-containers: ## Test the runtime with Docker, a shared daemon and pods, 100 kills, and the binary for arm64
 	@./scripts/setup.sh containers
 	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 30m -count=1 -run '$(CONTAINER_TESTS)' .
+
+test-kubernetes: $(CONTAINERD) ## Test dist/kubernetes with the pods of containerd 1.6, and with NRI in containerd 2.2
+	@./scripts/setup.sh containers
+	@./scripts/debian-root.sh
+	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 30m -count=1 -v -run '$(KUBERNETES_TESTS)|TestKubernetes|TestKustomize' .
 
 test-labs: ## Test examples/labs with podman-compose, docker-compose, Slurm and gorxe lab
 	@./scripts/setup.sh labs
@@ -98,14 +107,14 @@ EVERYTHING := ./internal/test/e2e ./internal/trap ./rxe/sim ./...
 AT_ONCE    := -p $(shell expr $$(nproc) + 1)
 
 unit: ## Run all tests once, in random order
-	$(NOCGO) $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 20m -shuffle=on $(EVERYTHING)
+	$(NOCGO) $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 30m -shuffle=on $(EVERYTHING)
 
 # The tests of stock programs build the command, whose packages are compiled before, so that this does
 # not happen twice at a time.
 race: ## Run all tests under the race detector, with fewer simulation seeds
 	CGO_ENABLED=1 $(GO) list -race -export ./cmd/gorxe > /dev/null
 	packages=$$($(GO) list $(EVERYTHING) | grep -vE '/gorxe/($(SEQUENTIAL))$$') && \
-		CGO_ENABLED=1 $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 20m -race -shuffle=on $$packages
+		CGO_ENABLED=1 $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 30m -race -shuffle=on $$packages
 
 e2e: setup ## Run every case of stock programs under gorxe run (KILLS=200)
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
@@ -181,6 +190,11 @@ $(GOLANGCI):
 	@echo "compiling golangci-lint $(GOLANGCI_VERSION) (once; a few minutes on two cores)"
 	GOBIN=$(CURDIR)/$@.new $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv $@.new/golangci-lint $@ && rmdir $@.new
+
+$(CONTAINERD):
+	@echo "compiling containerd $(CONTAINERD_VERSION) (once; ten minutes on two cores)"
+	GOBIN=$(CURDIR)/$@.new CGO_ENABLED=0 $(GO) install $(addprefix github.com/containerd/containerd/v2/cmd/,$(addsuffix @$(CONTAINERD_VERSION),containerd containerd-shim-runc-v2 ctr))
+	mv $@.new $@
 
 $(ACTIONLINT):
 	GOBIN=$(CURDIR)/$@.new $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)

@@ -111,6 +111,8 @@ type QPInitAttr struct {
 	Chaos *Chaos
 	// Reports, if not nil, receives the reasons why work of this QP failed.
 	Reports Reports
+	// Observer, if not nil, sees what the QP does with memory.
+	Observer Observer
 	// User is whose queue pair it is: users share what Config.Filter has room for. It is compared.
 	User any
 	// Owner is what QP.Owner returns. The engine does not look at it.

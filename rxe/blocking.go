@@ -64,7 +64,9 @@ func (c *CQ) writeStaged() bool {
 		s.batch, s.list = s.list, s.batch[:0]
 		s.wcs = s.wcs[:0]
 		for i := range s.batch {
-			s.wcs = append(s.wcs, s.batch[i].wc)
+			wc := s.batch[i].wc
+			wc.Solicited = s.batch[i].solicited || wc.Status != WCSuccess
+			s.wcs = append(s.wcs, wc)
 		}
 		c.mu.Unlock()
 		n := s.ring.PushAll(s.wcs)

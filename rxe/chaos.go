@@ -149,7 +149,7 @@ func (c *chaos) settle(q *QP) {
 		if err != nil {
 			late.wc = WC{ID: late.wc.ID, Status: WCFlushErr, Opcode: WCRecv, QPN: q.qpn}
 		}
-		q.recvCQ.push(&late.wc, late.solicited)
+		q.pushRecv(&late.wc, late.solicited)
 	}
 	c.wcs = c.wcs[:0]
 }

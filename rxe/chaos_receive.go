@@ -37,7 +37,7 @@ func (c *chaos) receiveDone(q *QP, st *step) bool {
 	}
 	late := c.wcs[0]
 	c.wcs = append(c.wcs[:0], c.wcs[1:]...)
-	if !q.recvCQ.push(&late.wc, late.solicited) {
+	if !q.pushRecv(&late.wc, late.solicited) {
 		q.resp.end(q, faultOverflow, q.resp.psn, q.resp.msn, st)
 		return false
 	}

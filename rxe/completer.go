@@ -211,6 +211,7 @@ func (c *completer) timeout(q *QP) {
 		return
 	}
 	q.tallies.stats.Timeouts.Add(1)
+	q.dev.counters.AckTimeouts.Add(1)
 	c.retriedGap = false
 	c.retry(q, CauseTimeout)
 }

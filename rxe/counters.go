@@ -29,6 +29,8 @@ type Counters struct {
 	HandledCNP atomic.Uint64 // a sender slowed down
 	IgnoredCNP atomic.Uint64 // ECN is off, or it was for a UD QP
 
+	AckTimeouts atomic.Uint64 // also the last one, after which nothing is sent again
+
 	// Retries by cause. The first three add up to CompleterRetry.
 	RetryTimeout, RetrySeqNAK, RetryImpliedNAK, RetryRNRNAK atomic.Uint64
 
@@ -96,6 +98,7 @@ func (c *Counters) table() []struct {
 		{"rp_cnp_handled", &c.HandledCNP},
 		{"rp_cnp_ignored", &c.IgnoredCNP},
 
+		{"ack_timeout", &c.AckTimeouts},
 		{"retry_timeout", &c.RetryTimeout},
 		{"retry_sequence_nak", &c.RetrySeqNAK},
 		{"retry_implied_nak", &c.RetryImpliedNAK},

@@ -246,13 +246,19 @@ func (c *CQ) Destroy() error {
 	return nil
 }
 
+// pushRecv adds the completion of a receive work request. It reports false when the queue is full.
+func (q *QP) pushRecv(wc *WC, solicited bool) bool {
+	if q.observer != nil {
+		q.observer.Completed(q, *wc, true)
+	}
+	return q.recvCQ.push(wc, solicited)
+}
+
 // push adds a completion and notifies the owner. It reports false when the queue is
 // full. The queue is then in error for good, and the caller's QP must be too (IBA
 // 11.6.3, CQ error).
 func (c *CQ) push(wc *WC, solicited bool) bool {
-	if ob := c.dev.cfg.Observer; ob != nil {
-		ob.Completed(c, *wc)
-	}
+	c.dev.opcodes.countFailed(wc)
 	c.mu.Lock()
 	if c.dead || c.failed {
 		c.mu.Unlock()

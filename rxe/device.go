@@ -50,8 +50,6 @@ type Config struct {
 	Mark wire.QPNMark
 	// Filter, if set, learns which packets are of use.
 	Filter Filter
-	// Observer, if set, sees what queue pairs do with memory.
-	Observer Observer
 	// Tap sees the packets that pass between QPs of this device, which reach no
 	// Link. Without it such packets need not be formed at all.
 	Tap func(b *wire.Burst)
@@ -97,6 +95,7 @@ type registry struct {
 	cqs    map[*CQ]struct{}
 	srqs   map[*SRQ]struct{}
 	xrcds  map[*XRCD]struct{}
+	files  map[any]*XRCD // domains that have a file
 }
 
 // ObjectCounts is how many objects of each kind exist.
@@ -115,7 +114,7 @@ func New(cfg Config) (*Device, error) {
 	d := &Device{
 		cfg:      cfg,
 		ecn:      DefaultECN(),
-		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{}), xrcds: make(map[*XRCD]struct{})},
+		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{}), xrcds: make(map[*XRCD]struct{}), files: make(map[any]*XRCD)},
 	}
 	d.whole = Subdevice{dev: d, attr: DefaultLimits(), memory: unlimited}
 	limits := &d.whole.attr
@@ -209,7 +208,8 @@ func (d *Device) closeQueues() {
 		_ = p.Dealloc() // as above
 	}
 	for _, x := range xrcds {
-		_ = x.Dealloc() // as above
+		for x.Close() == nil { // for each caller that has it open
+		}
 	}
 }
 

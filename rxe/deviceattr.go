@@ -43,6 +43,7 @@ const (
 	CapRCRNRNAKGen      DeviceCap = 1 << 12
 	CapSRQResize        DeviceCap = 1 << 13
 	CapMemWindow        DeviceCap = 1 << 17
+	CapXRC              DeviceCap = 1 << 20 // announced by users of the engine that pass XRC on
 	CapMemMgtExtensions DeviceCap = 1 << 21
 	CapMemWindowType2A  DeviceCap = 1 << 23 // or the next, but not both: see MW
 	CapMemWindowType2B  DeviceCap = 1 << 24

@@ -14,6 +14,7 @@ var (
 	ErrNotSupported = errors.New("operation not supported") // EOPNOTSUPP
 	ErrClosed       = errors.New("object is closed")        // EBADF
 	ErrPermission   = errors.New("permission denied")       // EPERM
+	ErrNoDomain     = errors.New("no such XRC domain")      // EAGAIN
 
 	// ErrSpaceEnded is returned by a Memory whose address space has ended: its
 	// program has exited, or has executed another one.

@@ -24,9 +24,8 @@ type filterUse struct {
 
 // listing is how the filter knows a QP. The QP is locked when it changes.
 type listing struct {
-	peer   netip.Addr // that Config.Filter knows
-	number numberKind
-	user   any // QPInitAttr.User
+	peer netip.Addr // that Config.Filter knows
+	user any        // QPInitAttr.User
 }
 
 // kindOf returns the kind of number for a new queue pair, and takes room for its peer.

@@ -152,8 +152,8 @@ func (q *QP) remoteAccess(pd *PD, rkey wire.RKey, va, n uint64, need Access) (re
 func (q *QP) checked(key uint32, va, n uint64, need Access, why keyReason) {
 	if why != keyOK {
 		q.refuseKey(key, va, n, need, why)
-	} else if ob := q.dev.cfg.Observer; ob != nil {
-		ob.Accessed(q, key, va, n, need)
+	} else if q.observer != nil {
+		q.observer.Accessed(q, key, va, n, need)
 	}
 }
 

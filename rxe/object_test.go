@@ -151,7 +151,7 @@ func (o *objDev) cq(n int) *CQ {
 func (o *objDev) qp(pd *PD, typ QPType) *QP {
 	o.t.Helper()
 	if typ == QPXRCTgt {
-		x, err := o.Whole().AllocXRCD()
+		x, err := o.Whole().OpenXRCD(XRCDInit{})
 		o.must(err)
 		q, err := o.Whole().CreateTarget(x, QPInitAttr{})
 		o.must(err)

@@ -17,7 +17,13 @@ func (n *notes) Accessed(q *QP, _ uint32, va, size uint64, need Access) {
 	n.add("%d: %d bytes at %d, need %d", q.Num(), size, va, need)
 }
 
-func (n *notes) Completed(_ *CQ, wc WC) { n.add("completed %v %d: %v", wc.Opcode, wc.ID, wc.Status) }
+func (n *notes) Completed(_ *QP, wc WC, pushed bool) {
+	what := "completed"
+	if !pushed {
+		what = "unsignaled"
+	}
+	n.add("%s %v %d: %v", what, wc.Opcode, wc.ID, wc.Status)
+}
 
 func (n *notes) add(format string, args ...any) {
 	n.seen = append(n.seen, fmt.Sprintf(format, args...))
@@ -27,7 +33,10 @@ func (n *notes) add(format string, args ...any) {
 // completion, in order. It sees no access that a key refuses.
 func TestObserver(t *testing.T) {
 	var n notes
-	d := newLocalPair(t, 1, 1<<20, 4096, func(c *Config) { c.Observer = &n })
+	d := newLocalPair(t, 1, 1<<20, 4096, nil)
+	for _, q := range d.qps {
+		q.observer = &n
+	}
 	a, b := d.qps[0], d.qps[1]
 	if a.Num() == b.qpn {
 		a, b = b, a
@@ -36,7 +45,9 @@ func TestObserver(t *testing.T) {
 	post := func(wr SendWR) []string {
 		t.Helper()
 		n.seen = nil
-		wr.Flags |= SendSignaled
+		if wr.ID != 4 {
+			wr.Flags |= SendSignaled
+		}
 		_, err := a.PostSend([]SendWR{wr})
 		must.OK(t, err)
 		return n.seen
@@ -61,6 +72,11 @@ func TestObserver(t *testing.T) {
 		fmt.Sprintf("%d: 32 bytes at 8192, need 1", b.Num()),
 		"completed RECV 7: success",
 		"completed SEND 2: success")
+	want(post(SendWR{ID: 4, Op: WRWrite, SGL: sgl, RemoteAddr: 4096, RKey: d.mr.RKey()}),
+		"posted RDMA_WRITE 4",
+		fmt.Sprintf("%d: 8 bytes at 64, need 0", a.Num()),
+		fmt.Sprintf("%d: 8 bytes at 4096, need 2", b.Num()),
+		"unsignaled RDMA_WRITE 4: success")
 	want(post(SendWR{ID: 3, Op: WRWrite, SGL: []SGE{{Addr: 64, Length: 8, LKey: key + 1}}, RemoteAddr: 4096, RKey: d.mr.RKey()}),
 		"posted RDMA_WRITE 3",
 		"completed RDMA_WRITE 3: local protection error")

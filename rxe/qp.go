@@ -47,6 +47,7 @@ type qpMade struct {
 	dev                 *Device
 	qpn                 wire.QPN
 	typ                 QPType
+	number              numberKind
 	reliable, signalAll bool
 	facts               *typeFacts
 	sendCQ              *CQ    // nil: an XRC target
@@ -59,6 +60,7 @@ type qpMade struct {
 	rring               *recvRing // rq, if it is the QP's own
 	sub                 *Subdevice
 	reports             Reports
+	observer            Observer // nil: none
 	owner               any
 }
 

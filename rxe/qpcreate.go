@@ -25,7 +25,7 @@ func (s *Subdevice) newQP(pd *PD, x *XRCD, init QPInitAttr) (*QP, error) {
 		qpMade: qpMade{
 			dev: d, sub: s, maxMessage: s.maxMessage(), typ: init.Type, facts: facts, reliable: facts.reliable,
 			sendCQ: init.SendCQ, xrcd: x, signalAll: init.SignalAll,
-			onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults, reports: init.Reports,
+			onSendDone: init.OnSendDone, owner: init.Owner, faults: init.Faults, reports: init.Reports, observer: init.Observer,
 			chaos: init.Chaos.forQP(&d.pools.late),
 		},
 		intake:  intake{srq: init.SRQ, recvCQ: init.RecvCQ, pd: pd},
@@ -119,7 +119,7 @@ func (q *QP) claim(op string) error {
 		return opErr(op, "device", ErrClosed)
 	case q.pd != nil && q.pd.dead:
 		return opErr(op, "pd", ErrClosed)
-	case q.xrcd != nil && q.xrcd.dead:
+	case q.xrcd != nil && q.xrcd.opens == 0:
 		return opErr(op, "xrcd", ErrClosed)
 	case q.sendCQ != nil && q.sendCQ.dead:
 		return opErr(op, "send_cq", ErrClosed)

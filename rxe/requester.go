@@ -90,19 +90,21 @@ func (wqe *sendEntry) begin(first wire.PSN, packets uint32) {
 	wqe.first, wqe.last = first, first.Add(packets-1)
 }
 
-// doLocalOp executes BIND MW and LOCAL INV once all earlier requests have completed
+// doLocalOp executes BIND MW, LOCAL INV and NOP once all earlier requests have completed
 // (rxe_do_local_ops). So nothing that is outstanding uses the key that changes.
 func (q *QP) doLocalOp(wqe *sendEntry) hold {
 	q.retire()
 	if q.sq.cons != q.send.cur || q.sq.empty() {
 		return holdDrain
 	}
-	if q.chaos != nil && !q.chaos.invalidates(q) {
+	if wqe.op != WRNop && q.chaos != nil && !q.chaos.invalidates(q) {
 		return holdFailed
 	}
-	if wqe.op == WRBindMW {
+	switch wqe.op {
+	case WRNop:
+	case WRBindMW:
 		wqe.status = q.bindMW(wqe.bind)
-	} else {
+	default:
 		wqe.status = q.localInvalidate(wqe.invRKey)
 	}
 	wqe.started = true

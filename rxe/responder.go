@@ -20,6 +20,7 @@ type responder struct {
 	openMessage wire.OpFlags // kind of the message being received: OpSend, OpWrite or 0
 	nakSent     bool         // a NAK has told the peer where to continue; it gets no second one
 	established bool         // EventCommEst was raised
+	told        bool         // UC: that the peer has another path MTU was reported
 	ending      bool         // queue ends with a fatal NAK: nothing more is executed
 
 	ack      acking
@@ -41,16 +42,15 @@ type responder struct {
 
 	asked  *WorkFault // of faultAsked
 	misfit uint64     // of faultLength: see packet.otherMTU
-	told   bool       // UC: that the peer has another path MTU was reported
 }
 
 // receiving is the receive work request that the responder has taken off the queue.
 type receiving struct {
 	wqe    RecvWQE
 	hasWQE bool
-	at     cursor
 	// malformed: the owner of the receive queue says that wqe is malformed.
 	malformed bool
+	at        cursor
 	capacity  uint64 // bytes of wqe.SGL
 	bytes     uint64 // received into it
 }
@@ -146,7 +146,7 @@ func (r *responder) flushRecv(q *QP) {
 // pushRecvError completes a receive work request that failed. If the completion
 // does not fit its queue, nothing is left to do.
 func (q *QP) pushRecvError(id uint64, status WCStatus) {
-	q.recvCQ.push(&WC{ID: id, Status: status, Opcode: WCRecv, QPN: q.qpn}, true)
+	q.pushRecv(&WC{ID: id, Status: status, Opcode: WCRecv, QPN: q.qpn}, true)
 }
 
 // request handles a request, plain or super-packet, that has passed QP.refusal.

@@ -199,7 +199,7 @@ func (r *responder) terminate(q *QP, f fault, psn wire.PSN, msn wire.MSN, st *st
 	r.reportFault(q, f, psn, status)
 	if r.recv.hasWQE && status != WCSuccess {
 		r.recv.hasWQE = false
-		q.recvCQ.push(&WC{ID: r.recv.wqe.ID, Status: status, VendorErr: vendorErr, Opcode: WCRecv, QPN: q.qpn}, true)
+		q.pushRecv(&WC{ID: r.recv.wqe.ID, Status: status, VendorErr: vendorErr, Opcode: WCRecv, QPN: q.qpn}, true)
 	}
 	if rule.raise {
 		q.dev.event(Event{Type: rule.event, QP: q})

@@ -287,7 +287,7 @@ func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, st *ste
 
 // push adds a completion to the receive queue's CQ.
 func (r *responder) push(q *QP, wc *WC, solicited bool) bool {
-	if !q.recvCQ.push(wc, solicited) {
+	if !q.pushRecv(wc, solicited) {
 		return false
 	}
 	q.countRecv(wc)

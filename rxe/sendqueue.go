@@ -163,8 +163,8 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 			q.chaos.post(wqe, q.payloadMTU())
 		}
 		q.sq.prod++
-		if ob := q.dev.cfg.Observer; ob != nil {
-			ob.Posted(q, wqe.posted())
+		if q.observer != nil {
+			q.observer.Posted(q, wqe.posted())
 		}
 	}
 	return len(wrs), nil
@@ -190,6 +190,9 @@ func (t QPType) Sends(op WROpcode) bool {
 // checkSend refuses a malformed work request. The error names the field.
 func (q *QP) checkSend(wr *SendWR) error {
 	const op = "PostSend"
+	if wr.Op == WRNop {
+		return nil
+	}
 	if !q.typ.Sends(wr.Op) {
 		return invalid(op, "opcode", wr.Op.String()+" on "+q.typ.String(), "use an operation of this type of queue pair")
 	}
@@ -249,7 +252,7 @@ func (q *QP) checkSend(wr *SendWR) error {
 // bytes returns the payload length of the request.
 func (wr *SendWR) bytes() uint64 {
 	switch {
-	case wr.Op == WRFlush || wr.Op == WRLocalInv || wr.Op == WRBindMW:
+	case wr.Op == WRFlush || wr.Op == WRLocalInv || wr.Op == WRBindMW || wr.Op == WRNop:
 		return 0
 	case wr.Flags&SendInline != 0:
 		return uint64(len(wr.Inline))
@@ -324,7 +327,9 @@ func (wqe *sendEntry) needsResponse() bool {
 
 // isLocalOp reports whether the request needs no peer (WR_LOCAL_OP_MASK of
 // rxe_opcode.c).
-func (wqe *sendEntry) isLocalOp() bool { return wqe.op == WRLocalInv || wqe.op == WRBindMW }
+func (wqe *sendEntry) isLocalOp() bool {
+	return wqe.op == WRLocalInv || wqe.op == WRBindMW || wqe.op == WRNop
+}
 
 // opMask keeps an operation that a hostile queue names inside of sendWCOpcode.
 const opMask = 1<<5 - 1 // enum ibv_wr_opcode needs 4 bits
@@ -344,11 +349,12 @@ func (q *QP) complete(status WCStatus) bool {
 	if q.onSendDone != nil {
 		q.onSendDone(1)
 	}
+	silent := status == WCSuccess && wqe.flags&SendSignaled == 0 && !q.signalAll
 	if status == WCSuccess {
 		q.tallies.done.add(wqe.op)
-		if wqe.flags&SendSignaled == 0 && !q.signalAll {
-			return true
-		}
+	}
+	if silent && q.observer == nil {
+		return true
 	}
 	wc := WC{ID: wqe.id, Status: status, Opcode: sendWCOpcode[wqe.op], QPN: q.qpn}
 	if f := wqe.fault; f != nil && status == wqe.status {
@@ -360,7 +366,10 @@ func (q *QP) complete(status WCStatus) bool {
 			wc.Flags |= WCWithImm
 		}
 	}
-	return q.sendCQ.push(&wc, false)
+	if q.observer != nil {
+		q.observer.Completed(q, wc, !silent)
+	}
+	return silent || q.sendCQ.push(&wc, false)
 }
 
 // retire completes, in order, the requests that have nothing outstanding any more.

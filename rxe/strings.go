@@ -117,6 +117,7 @@ var wrOpcodeNames = []string{
 	WRLocalInv:    "LOCAL_INV",
 	WRBindMW:      "BIND_MW",
 	WRSendInv:     "SEND_WITH_INV",
+	WRNop:         "NOP",
 	WRFlush:       "FLUSH",
 	WRAtomicWrite: "ATOMIC_WRITE",
 }

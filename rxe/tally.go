@@ -28,6 +28,8 @@ const (
 type opcodeCounters struct {
 	sent, rcvd packetCounters
 	work       [workOpcodes]atomic.Uint64 // completed with success
+	// completions with an error, of the send and of the receive queues, by status
+	failed [2][wcStatuses]atomic.Uint64
 }
 
 // packetCounters counts packets by opcode.
@@ -134,6 +136,25 @@ func (st *step) countPackets() {
 	c := &st.dev.opcodes
 	st.sent.moveTo(&c.sent)
 	st.rcvd.moveTo(&c.rcvd)
+}
+
+// countFailed counts a completion, if it is one with an error.
+func (c *opcodeCounters) countFailed(wc *WC) {
+	if wc.Status != WCSuccess && int(wc.Status) < wcStatuses {
+		c.failed[wc.Opcode/WCRecv][wc.Status].Add(1)
+	}
+}
+
+// FailedWork returns how many work requests completed with this error: receives, or others.
+func (d *Device) FailedWork(receives bool, s WCStatus) uint64 {
+	queue := 0
+	if receives {
+		queue = 1
+	}
+	if s == WCSuccess || int(s) >= wcStatuses {
+		return 0
+	}
+	return d.opcodes.failed[queue][s].Load()
 }
 
 // PacketCount is the number of packets with one opcode.

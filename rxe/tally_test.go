@@ -140,6 +140,53 @@ func TestFailedWorkIsNotCounted(t *testing.T) {
 	wantWork(t, p.a.dev, map[string]uint64{"RDMA_WRITE": 1})
 }
 
+// TestFailedWork: each completion with an error is counted for its queue and its status, and so are
+// the requests that are flushed after it.
+func TestFailedWork(t *testing.T) {
+	p := newPair(t, 1, 1<<20, 1024)
+	q := p.a.qps[0]
+	sgl := []SGE{{Addr: 0, Length: 8, LKey: p.a.mr.LKey()}}
+	_, err := q.PostRecv([]RecvWR{{ID: 9}})
+	must.OK(t, err)
+	_, err = q.PostSend([]SendWR{{Op: WRWrite, SGL: sgl, RKey: 1}, {Op: WRWrite, SGL: sgl, RKey: p.b.mr.RKey()}})
+	must.OK(t, err)
+	p.pump()
+	for _, want := range []struct {
+		receives bool
+		status   WCStatus
+		n        uint64
+	}{
+		{false, WCRemAccessErr, 1}, {false, WCFlushErr, 1}, {true, WCFlushErr, 1}, {true, WCRemAccessErr, 0},
+		{false, WCSuccess, 0}, {false, WCStatus(200), 0},
+	} {
+		if n := p.a.dev.FailedWork(want.receives, want.status); n != want.n {
+			t.Errorf("receives %t, %v: %d, want %d", want.receives, want.status, n, want.n)
+		}
+	}
+}
+
+// TestAckTimeouts: the last timeout, after which the queue pair fails, is counted too.
+func TestAckTimeouts(t *testing.T) {
+	p := newPair(t, 1, 1<<20, 1024)
+	_, err := p.a.qps[0].PostSend([]SendWR{{Op: WRWrite}})
+	must.OK(t, err)
+	for range 20 {
+		p.a.link.queue, p.a.link.ends, p.a.link.buf = nil, nil, nil
+		p.clock.now += Time(ackTimeout(14)) * 2
+		p.a.dev.Expire()
+	}
+	if n := p.a.dev.FailedWork(false, WCRetryExcErr); n != 1 {
+		t.Fatalf("%d requests failed for want of an answer, want 1", n)
+	}
+	counters := make(map[string]uint64)
+	for _, c := range p.a.dev.Counters() {
+		counters[c.Name] = c.Value
+	}
+	if counters["ack_timeout"] != counters["retry_timeout"]+1 || counters["ack_timeout"] == 1 {
+		t.Errorf("%d timeouts, %d retries", counters["ack_timeout"], counters["retry_timeout"])
+	}
+}
+
 // TestRetriesByCause brings about each cause of a retry once.
 func TestRetriesByCause(t *testing.T) {
 	for name, cause := range map[string]func(t *testing.T, p *pair){

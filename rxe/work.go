@@ -24,6 +24,7 @@ const (
 	WRLocalInv    WROpcode = 7  // IBV_WR_LOCAL_INV
 	WRBindMW      WROpcode = 8  // IBV_WR_BIND_MW
 	WRSendInv     WROpcode = 9  // IBV_WR_SEND_WITH_INV
+	WRNop         WROpcode = 11 // none of enum ibv_wr_opcode: a request that only completes
 	WRFlush       WROpcode = 14 // IBV_WR_FLUSH
 	WRAtomicWrite WROpcode = 15 // IBV_WR_ATOMIC_WRITE
 )
@@ -131,6 +132,9 @@ type WC struct {
 	SRQN      uint32   // receives of XRC: SRQ.Num
 	PKeyIndex uint16
 	SL        uint8 // receives of UD: the packet's type; else 0
+	// Solicited says that a program wants an event for it that asked for solicited ones. It is set
+	// for a BlockingCQRing, which may notify the program itself.
+	Solicited bool
 }
 
 // What WC.SL says of a datagram. IBA A17.4.5.1 wants the completion of a UD receive
@@ -171,4 +175,6 @@ const (
 	WCFatalErr      WCStatus = 19
 	WCRespTimeout   WCStatus = 20
 	WCGeneralErr    WCStatus = 21
+
+	wcStatuses = 22
 )

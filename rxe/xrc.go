@@ -10,26 +10,53 @@ import "github.com/gorxe/gorxe/wire"
 
 // XRCD is an XRC domain. Devices share none.
 type XRCD struct {
-	dev   *Device
-	sub   *Subdevice
-	users int  // SRQs and targets; guarded by dev.mu
-	dead  bool // guarded by dev.mu
+	dev *Device
+	sub *Subdevice
+	// Guarded by dev.mu.
+	file  any // XRCDInit.File
+	opens int // callers that have not closed it; 0: it is freed
+	users int // SRQs and targets
 }
 
-// AllocXRCD makes an XRC domain (ibv_open_xrcd). The caller knows by which file others open it.
-func (s *Subdevice) AllocXRCD() (*XRCD, error) {
+// XRCDInit says which domain OpenXRCD opens (struct ibv_xrcd_init_attr).
+type XRCDInit struct {
+	// File is what the callers that share a domain have in common, as an inode. It is compared.
+	// Nil: a new domain, of this caller only.
+	File      any
+	Create    bool // O_CREAT: the domain is made if there is none
+	Exclusive bool // O_EXCL: ErrInvalid if there is one
+}
+
+// OpenXRCD opens an XRC domain (ibv_open_xrcd). It returns ErrNoDomain if no caller has the domain
+// of the file open, and Create is false.
+func (s *Subdevice) OpenXRCD(init XRCDInit) (*XRCD, error) {
 	const op = "OpenXRCD"
 	d := s.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case d.closed:
+	if d.closed {
 		return nil, opErr(op, "device", ErrClosed)
-	case d.whole.live.XRCD >= maxXRCDs:
+	}
+	if init.File != nil {
+		x := d.files[init.File]
+		switch {
+		case x == nil && !init.Create:
+			return nil, opErr(op, "fd", ErrNoDomain)
+		case x != nil && init.Exclusive:
+			return nil, invalid(op, "oflags", "O_EXCL, and the file has an XRC domain", "leave O_EXCL out")
+		case x != nil:
+			x.opens++
+			return x, nil
+		}
+	}
+	if d.whole.live.XRCD >= maxXRCDs {
 		return nil, opErr(op, "", ErrLimit)
 	}
-	x := &XRCD{dev: d, sub: s}
+	x := &XRCD{dev: d, sub: s, file: init.File, opens: 1}
 	d.xrcds[x] = struct{}{}
+	if init.File != nil {
+		d.files[init.File] = x
+	}
 	s.countXRCDs(1)
 	return x, nil
 }
@@ -42,20 +69,25 @@ func (s *Subdevice) countXRCDs(n int) {
 	}
 }
 
-// Dealloc frees the domain (ibv_close_xrcd). It returns ErrBusy while it has an SRQ or a target.
-func (x *XRCD) Dealloc() error {
+// Close closes the domain for one of the callers that have opened it. The last one frees it
+// (ibv_close_xrcd), and gets ErrBusy while the domain has an SRQ or a target.
+func (x *XRCD) Close() error {
 	const op = "CloseXRCD"
 	x.dev.mu.Lock()
 	defer x.dev.mu.Unlock()
 	switch {
-	case x.dead:
+	case x.opens == 0:
 		return opErr(op, "xrcd", ErrClosed)
-	case x.users > 0:
+	case x.opens == 1 && x.users > 0:
 		return opErr(op, "xrcd", ErrBusy)
 	}
-	x.dead = true
-	delete(x.dev.xrcds, x)
-	x.sub.countXRCDs(-1)
+	if x.opens--; x.opens == 0 {
+		delete(x.dev.xrcds, x)
+		if x.file != nil {
+			delete(x.dev.files, x.file)
+		}
+		x.sub.countXRCDs(-1)
+	}
 	return nil
 }
 
@@ -87,7 +119,7 @@ func (x *XRCD) OpenQP(num wire.QPN) (*QP, error) {
 	defer x.dev.mu.Unlock()
 	q := x.dev.lookupQP(num)
 	switch {
-	case x.dead:
+	case x.opens == 0:
 		return nil, opErr(op, "xrcd", ErrClosed)
 	case q == nil || q.xrcd != x || q.opens == 0:
 		return nil, invalid(op, "qp_num", "is no target of the XRC domain", "use the number of one that was created in it")
@@ -154,7 +186,7 @@ func (pd *PD) claimSRQ(op string, init *SRQInit) error {
 	for _, end := range []struct {
 		dead bool
 		arg  string
-	}{{x.xrcd.dead, "xrcd"}, {x.cq.dead, "cq"}} {
+	}{{x.xrcd.opens == 0, "xrcd"}, {x.cq.dead, "cq"}} {
 		if end.dead {
 			pd.sub.count(LimitSRQ, -1)
 			pd.children--

@@ -24,9 +24,9 @@ func newTargetBench(t *testing.T) *targetBench {
 	b := &targetBench{bench: newBench(t, QPRC, nil)}
 	b.must(b.qp.Destroy())
 	var err error
-	b.xrcd, err = b.dev.Whole().AllocXRCD()
+	b.xrcd, err = b.dev.Whole().OpenXRCD(XRCDInit{})
 	b.must(err)
-	b.other, err = b.dev.Whole().AllocXRCD()
+	b.other, err = b.dev.Whole().OpenXRCD(XRCDInit{})
 	b.must(err)
 	b.pds[0] = b.pd
 	b.pds[1], err = b.dev.AllocPD()
@@ -272,9 +272,9 @@ func TestXRCObjects(t *testing.T) {
 	d := newObjDev(t)
 	pd, cq := d.pd(), d.cq(4)
 	foreign := newObjDev(t)
-	x, err := d.Whole().AllocXRCD()
+	x, err := d.Whole().OpenXRCD(XRCDInit{})
 	d.must(err)
-	strange, err := foreign.Whole().AllocXRCD()
+	strange, err := foreign.Whole().OpenXRCD(XRCDInit{})
 	d.must(err)
 	init := SRQInit{MaxWR: 1, XRCD: strange, CQ: cq}
 	_, err = pd.CreateSRQ(init)
@@ -294,12 +294,12 @@ func TestXRCObjects(t *testing.T) {
 	tgt, err := d.Whole().CreateTarget(x, QPInitAttr{})
 	d.must(err)
 
-	d.want(x.Dealloc(), ErrBusy, "xrcd")
+	d.want(x.Close(), ErrBusy, "xrcd")
 	d.want(cq.Destroy(), ErrBusy, "cq")
 	d.want(pd.Dealloc(), ErrBusy, "pd")
 	d.must(srq.Destroy())
 	d.want(srq.Destroy(), ErrClosed, "srq")
-	d.want(x.Dealloc(), ErrBusy, "xrcd")
+	d.want(x.Close(), ErrBusy, "xrcd")
 	if x.Users() != 1 {
 		t.Errorf("%d users", x.Users())
 	}
@@ -314,7 +314,7 @@ func TestXRCObjects(t *testing.T) {
 	_, err = x.OpenQP(tgt.Num() ^ 1)
 	d.want(err, ErrInvalid, "qp_num")
 	d.must(tgt.Destroy())
-	d.want(x.Dealloc(), ErrBusy, "xrcd")
+	d.want(x.Close(), ErrBusy, "xrcd")
 	if tgt.State() != QPReset {
 		t.Error("freed while it is open")
 	}
@@ -322,8 +322,8 @@ func TestXRCObjects(t *testing.T) {
 	d.want(again.Destroy(), ErrClosed, "qp")
 	_, err = x.OpenQP(tgt.Num())
 	d.want(err, ErrInvalid, "qp_num")
-	d.must(x.Dealloc())
-	d.want(x.Dealloc(), ErrClosed, "xrcd")
+	d.must(x.Close())
+	d.want(x.Close(), ErrClosed, "xrcd")
 	_, err = x.OpenQP(1)
 	d.want(err, ErrClosed, "xrcd")
 	_, err = d.Whole().CreateTarget(x, QPInitAttr{})
@@ -333,6 +333,43 @@ func TestXRCObjects(t *testing.T) {
 	if n := d.Objects(); n.XRCD != 0 || n.SRQ != 0 || n.QP != 0 {
 		t.Errorf("objects %+v", n)
 	}
+}
+
+// TestXRCDOfFile: callers that open the same file share its domain, which lives as long as one of
+// them.
+func TestXRCDOfFile(t *testing.T) {
+	d := newObjDev(t)
+	type inode struct{ dev, ino uint64 }
+	file, create := inode{1, 2}, true
+	open := func(file any, create, exclusive bool) (*XRCD, error) {
+		return d.Whole().OpenXRCD(XRCDInit{File: file, Create: create, Exclusive: exclusive})
+	}
+	_, err := open(file, !create, false)
+	d.want(err, ErrNoDomain, "fd")
+	x, err := open(file, create, true)
+	d.must(err)
+	_, err = open(file, create, true)
+	d.want(err, ErrInvalid, "oflags")
+	same, err := open(inode{1, 2}, !create, false)
+	d.must(err)
+	other, err := open(inode{1, 3}, create, false)
+	d.must(err)
+	unnamed, err := open(nil, false, false)
+	d.must(err)
+	again, err := open(nil, create, true)
+	d.must(err)
+	if same != x || other == x || unnamed == again {
+		t.Error("domains of other files are shared, or those of one file are not")
+	}
+	srq, err := d.pd().CreateSRQ(SRQInit{MaxWR: 1, XRCD: x, CQ: d.cq(1)})
+	d.must(err)
+	d.must(x.Close())
+	d.want(same.Close(), ErrBusy, "xrcd")
+	d.must(srq.Destroy())
+	d.must(same.Close())
+	d.want(same.Close(), ErrClosed, "xrcd")
+	_, err = open(file, !create, false)
+	d.want(err, ErrNoDomain, "fd")
 }
 
 // TestXRCDeviceClose: a device that closes frees what is shared, too.
@@ -356,7 +393,7 @@ func TestXRCPair(t *testing.T) {
 		if local {
 			b = p.a
 		}
-		xrcd, err := b.dev.Whole().AllocXRCD()
+		xrcd, err := b.dev.Whole().OpenXRCD(XRCDInit{})
 		must.OK(t, err)
 		ini, err := a.pd.CreateQP(QPInitAttr{Type: QPXRCIni, SendCQ: a.cq, Cap: QPCap{MaxSendWR: 8, MaxSendSGE: 1}})
 		must.OK(t, err)

@@ -42,6 +42,7 @@ const (
 	CapRCRNRNAKGen      = rxe.CapRCRNRNAKGen
 	CapSRQResize        = rxe.CapSRQResize
 	CapMemWindow        = rxe.CapMemWindow
+	CapXRC              = rxe.CapXRC
 	CapMemMgtExtensions = rxe.CapMemMgtExtensions
 	CapMemWindowType2A  = rxe.CapMemWindowType2A
 	CapMemWindowType2B  = rxe.CapMemWindowType2B
@@ -52,7 +53,11 @@ const (
 
 // DefaultLimits returns the capabilities and limits of a device that was opened
 // without Config.Limits, as a base for others.
-func DefaultLimits() DeviceAttr { return rxe.DefaultLimits() }
+func DefaultLimits() DeviceAttr {
+	a := rxe.DefaultLimits()
+	a.Cap |= CapXRC
+	return a
+}
 
 // DefaultECN returns how a device answers congestion unless Config.ECN says otherwise.
 func DefaultECN() ECN { return rxe.DefaultECN() }
@@ -77,6 +82,9 @@ const (
 	QPRC = rxe.QPRC
 	QPUC = rxe.QPUC
 	QPUD = rxe.QPUD
+
+	QPXRCIni = rxe.QPXRCIni // sends to SRQs of XRC
+	QPXRCTgt = rxe.QPXRCTgt // receives for them: XRCD.CreateTarget
 )
 
 // enum ibv_qp_state.

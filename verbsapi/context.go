@@ -72,6 +72,7 @@ const (
 	kindCQ
 	kindChannel
 	kindPD
+	kindXRCD
 	kinds
 )
 

@@ -28,7 +28,8 @@ type sharedEngine struct {
 
 	mu       sync.Mutex // guards what follows; a leaf lock, because events come with a QP locked
 	contexts map[*Context]struct{}
-	owners   map[any]eventTarget // *rxe.QP, *rxe.CQ, *rxe.SRQ
+	// of a *rxe.QP, *rxe.CQ or *rxe.SRQ; several have opened an XRC target
+	owners map[any][]eventTarget
 }
 
 type engineKey struct {
@@ -59,7 +60,7 @@ func acquireEngine(cfg Config) (*sharedEngine, error) {
 		key:      key,
 		refs:     1,
 		contexts: make(map[*Context]struct{}),
-		owners:   make(map[any]eventTarget),
+		owners:   make(map[any][]eventTarget),
 	}
 	engineCfg := cfg.engine()
 	e.mux = gsi.New(gsi.Config{Counters: gsi.NewPortCounters(func() wire.PortCounters {
@@ -94,9 +95,14 @@ func (e *sharedEngine) release() error {
 
 // engine returns c as the engine's configuration.
 func (c *Config) engine() engine.Config {
+	limits := c.Limits
+	if limits == nil {
+		all := DefaultLimits()
+		limits = &all
+	}
 	return engine.Config{
 		Name: c.Name, Interface: c.Interface, Address: c.Address, Port: c.Port,
-		Limits: c.Limits, ECN: c.ECN, Tap: c.Tap, Log: c.Log,
+		Limits: limits, ECN: c.ECN, Tap: c.Tap, Log: c.Log,
 	}
 }
 

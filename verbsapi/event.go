@@ -2,6 +2,7 @@ package verbsapi
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/gorxe/gorxe/rxe"
@@ -46,7 +47,7 @@ func (e *sharedEngine) onEvent(ev rxe.Event) {
 		}
 		return
 	}
-	if t, ok := e.owners[object]; ok {
+	for _, t := range e.owners[object] {
 		t.context().events.Push(t.event(ev))
 	}
 }
@@ -57,14 +58,17 @@ func (c *Context) fatal() { c.events.Push(&AsyncEvent{Type: EventDeviceFatal}) }
 // watch makes object's events go to t.
 func (e *sharedEngine) watch(object any, t eventTarget) {
 	e.mu.Lock()
-	e.owners[object] = t
+	e.owners[object] = append(e.owners[object], t)
 	e.mu.Unlock()
 }
 
 // unwatch ends that and forgets events of t that nobody has fetched.
 func (e *sharedEngine) unwatch(object any, t eventTarget, count *unacked) {
 	e.mu.Lock()
-	delete(e.owners, object)
+	left := slices.DeleteFunc(slices.Clone(e.owners[object]), func(o eventTarget) bool { return o == t })
+	if e.owners[object] = left; len(left) == 0 {
+		delete(e.owners, object)
+	}
 	e.mu.Unlock()
 	t.context().events.Drop(func(ev *AsyncEvent) bool { return ev.count == count })
 }

@@ -191,3 +191,35 @@ func Example_errors() {
 	// remote access error
 	// state ERR: true
 }
+
+// With XRC one queue pair reaches all shared receive queues of a device: each request names one.
+func Example_xrc() {
+	a, b := open("127.0.71.21", verbsapi.QPRC), open("127.0.71.22", verbsapi.QPRC)
+	defer func() { check(errors.Join(a.ctx.Close(), b.ctx.Close())) }()
+	domain, err := b.ctx.OpenXRCD(nil) // programs in one process share a domain by a file
+	check(err)
+	b.qp, err = domain.CreateTarget()
+	check(err)
+	a.qp, err = a.pd.CreateQP(verbsapi.QPInitAttr{Type: verbsapi.QPXRCIni, SendCQ: a.cq,
+		Cap: verbsapi.QPCap{MaxSendWR: 4, MaxSendSGE: 1}})
+	check(err)
+	connect(a, b)
+
+	for i := range 2 {
+		srq, err := b.ctx.CreateSRQEx(verbsapi.SRQInitAttrEx{Type: verbsapi.SRQXRC, PD: b.pd, XRCD: domain, CQ: b.cq,
+			SRQAttr: verbsapi.SRQAttr{MaxWR: 1, MaxSGE: 1}})
+		check(err)
+		_, err = srq.PostRecv([]verbsapi.RecvWR{{ID: uint64(i), SGL: []verbsapi.SGE{b.mr.SGE(0, 64)}}})
+		check(err)
+		number, err := srq.Num()
+		check(err)
+		n := copy(a.mr.Bytes(), fmt.Sprint("to queue ", i))
+		_, err = a.qp.PostSend([]verbsapi.SendWR{{Op: verbsapi.WRSend, XRCSRQN: number, SGL: []verbsapi.SGE{a.mr.SGE(0, n)}}})
+		check(err)
+		received := next(b)
+		fmt.Printf("receive %d: %q\n", received.ID, b.mr.Bytes()[:received.ByteLen])
+	}
+	// Output:
+	// receive 0: "to queue 0"
+	// receive 1: "to queue 1"
+}

@@ -89,8 +89,8 @@ func TestSRQ(t *testing.T) {
 	x, y := openTest(t, Config{}), openTest(t, Config{})
 	pd := must(y.AllocPD())(t)
 	srq := must(y.CreateSRQEx(SRQInitAttrEx{PD: pd, SRQAttr: SRQAttr{MaxWR: 8, MaxSGE: 1}}))(t)
-	if _, err := y.CreateSRQEx(SRQInitAttrEx{PD: pd, Type: SRQXRC}); !errors.Is(err, ErrNotSupported) {
-		t.Errorf("XRC: %v", err)
+	if _, err := y.CreateSRQEx(SRQInitAttrEx{PD: pd, Type: SRQTM}); !errors.Is(err, ErrNotSupported) {
+		t.Errorf("tag matching: %v", err)
 	}
 	a, b := pair(t, x, y, endConfig{srq: srq}, ConnectAttr{})
 	if err := srq.Modify(SRQAttr{Limit: 2}, SRQAttrLimit); err != nil {
@@ -162,8 +162,8 @@ func TestQP(t *testing.T) {
 	if _, err := a.pd.CreateQP(QPInitAttr{Type: QPRC, RecvCQ: a.cq}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("no send CQ: %v", err)
 	}
-	if _, err := a.pd.CreateQP(QPInitAttr{Type: 9, SendCQ: a.cq, RecvCQ: a.cq}); !errors.Is(err, ErrNotSupported) {
-		t.Errorf("XRC: %v", err)
+	if _, err := a.pd.CreateQP(QPInitAttr{Type: 8, SendCQ: a.cq, RecvCQ: a.cq}); !errors.Is(err, ErrNotSupported) {
+		t.Errorf("raw packets: %v", err)
 	}
 	if _, err := a.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: b.cq, RecvCQ: b.cq}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("another device's CQ: %v", err)

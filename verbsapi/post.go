@@ -33,6 +33,8 @@ type SendWR struct {
 	RemoteQPN  QPN
 	RemoteQKey uint32
 
+	XRCSRQN uint32 // XRC: SRQ.Num
+
 	Bind *MWBind // BIND MW
 }
 
@@ -72,7 +74,7 @@ func (s *sendScratch) add(wr *SendWR) {
 		RemoteAddr: wr.RemoteAddr, RKey: wr.RKey,
 		CompareAdd: wr.CompareAdd, Swap: wr.Swap, AtomicWrite: wr.AtomicWrite,
 		FlushType: wr.FlushType, FlushLevel: wr.FlushLevel, FlushLength: wr.FlushLength,
-		RemoteQPN: wr.RemoteQPN, RemoteQKey: wr.RemoteQKey,
+		RemoteQPN: wr.RemoteQPN, RemoteQKey: wr.RemoteQKey, XRCSRQN: wr.XRCSRQN,
 	})
 	r := &s.wrs[len(s.wrs)-1]
 	if wr.AH != nil {

@@ -12,17 +12,19 @@ type QP struct {
 	ctx         *Context
 	qp          *rxe.QP
 	init        QPInitAttr
+	xrcd        *XRCD // of type QPXRCTgt
 	asyncEvents unacked
 
 	mu     sync.Mutex
 	groups map[GID]struct{} // for Close
+	left   bool             // a QPXRCTgt that this context has destroyed
 }
 
 // QPInitAttr is what CreateQP takes (struct ibv_qp_init_attr).
 type QPInitAttr struct {
-	Type           QPType
-	SendCQ, RecvCQ *CQ
-	SRQ            *SRQ // nil: a receive queue of its own
+	Type           QPType // for QPXRCTgt see XRCD.CreateTarget
+	SendCQ, RecvCQ *CQ    // QPXRCIni has no RecvCQ
+	SRQ            *SRQ   // nil: a receive queue of its own
 	Cap            QPCap
 	SignalAll      bool // every send completes, SendSignaled or not
 }
@@ -40,18 +42,20 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	switch {
 	case init.SendCQ == nil:
 		return nil, invalid(op, "send_cq", "is nil")
-	case init.RecvCQ == nil:
+	case init.RecvCQ == nil && init.Type != QPXRCIni:
 		return nil, invalid(op, "recv_cq", "is nil")
 	}
 	eng := rxe.QPInitAttr{
 		Type:      init.Type,
 		SendCQ:    init.SendCQ.cq,
-		RecvCQ:    init.RecvCQ.cq,
 		Cap:       init.Cap,
 		SignalAll: init.SignalAll,
 		Owner:     p.ctx.faults,
 		Faults:    p.ctx.works,
 		Chaos:     p.ctx.chaos,
+	}
+	if init.RecvCQ != nil {
+		eng.RecvCQ = init.RecvCQ.cq
 	}
 	if init.SRQ != nil {
 		eng.SRQ = init.SRQ.srq
@@ -150,10 +154,10 @@ func (q *QP) Destroy(ctx context.Context) error {
 	if err := q.ctx.verb("DestroyQP", "destroy_qp"); err != nil {
 		return err
 	}
-	if err := q.qp.Destroy(); err != nil {
+	if err := q.destroy(); err != nil {
 		return err
 	}
-	q.ctx.eng.unwatch(q.qp, q, &q.asyncEvents)
+	q.gone()
 	q.ctx.disown(kindQP, q)
 	return q.asyncEvents.wait(ctx, q.ctx.closed)
 }
@@ -164,9 +168,29 @@ func (q *QP) destroyNow() {
 		q.qp.DetachMcast(gid, 0) //nolint:errcheck // the groups go with the port
 	}
 	q.mu.Unlock()
-	if q.qp.Destroy() == nil {
-		q.ctx.eng.unwatch(q.qp, q, &q.asyncEvents)
+	if q.destroy() == nil {
+		q.gone()
 	}
+}
+
+// destroy destroys the engine's queue pair, or this context's share of it.
+func (q *QP) destroy() error {
+	if q.xrcd == nil {
+		return q.qp.Destroy()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.left {
+		return closed("DestroyQP", "qp")
+	}
+	err := q.qp.Destroy()
+	q.left = err == nil
+	return err
+}
+
+func (q *QP) gone() {
+	q.ctx.eng.unwatch(q.qp, q, &q.asyncEvents)
+	q.xrcd.leave()
 }
 
 func (q *QP) context() *Context { return q.ctx }

@@ -238,8 +238,8 @@ func (x *QPEx) WRSetUDAddr(ah *AH, qpn QPN, qkey uint32) {
 	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, qpn, qkey
 }
 
-// WRSetXRCSRQN is not supported: there is no XRC (ibv_wr_set_xrc_srqn).
-func (x *QPEx) WRSetXRCSRQN(srqn uint32) { x.refuse("WRSetXRCSRQN") }
+// WRSetXRCSRQN names the SRQ of an XRC request (ibv_wr_set_xrc_srqn).
+func (x *QPEx) WRSetXRCSRQN(srqn uint32) { x.last("WRSetXRCSRQN").XRCSRQN = srqn }
 
 // WRSetInlineData gives the data itself (ibv_wr_set_inline_data).
 func (x *QPEx) WRSetInlineData(data []byte) {

@@ -10,6 +10,7 @@ import (
 type SRQ struct {
 	ctx         *Context
 	srq         *rxe.SRQ
+	xrcd        *XRCD // of type SRQXRC
 	asyncEvents unacked
 }
 
@@ -36,8 +37,13 @@ func (p *PD) CreateSRQ(attr SRQAttr) (*SRQ, error) {
 		return nil, err
 	}
 	s := &SRQ{ctx: p.ctx, srq: srq}
-	p.ctx.eng.watch(srq, s)
-	if err := p.ctx.own(op, kindSRQ, s); err != nil {
+	return s.enter(op)
+}
+
+// enter makes a new SRQ one of its context.
+func (s *SRQ) enter(op string) (*SRQ, error) {
+	s.ctx.eng.watch(s.srq, s)
+	if err := s.ctx.own(op, kindSRQ, s); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -73,15 +79,20 @@ func (s *SRQ) Destroy(ctx context.Context) error {
 	if err := s.srq.Destroy(); err != nil {
 		return err
 	}
-	s.ctx.eng.unwatch(s.srq, s, &s.asyncEvents)
+	s.gone()
 	s.ctx.disown(kindSRQ, s)
 	return s.asyncEvents.wait(ctx, s.ctx.closed)
 }
 
 func (s *SRQ) destroyNow() {
 	if s.srq.Destroy() == nil {
-		s.ctx.eng.unwatch(s.srq, s, &s.asyncEvents)
+		s.gone()
 	}
+}
+
+func (s *SRQ) gone() {
+	s.ctx.eng.unwatch(s.srq, s, &s.asyncEvents)
+	s.xrcd.leave()
 }
 
 func (s *SRQ) context() *Context { return s.ctx }
@@ -95,6 +106,8 @@ type SRQInitAttrEx struct {
 	SRQAttr
 	PD   *PD
 	Type SRQType
+	XRCD *XRCD // SRQXRC
+	CQ   *CQ   // SRQXRC: where its receives complete
 }
 
 // SRQType is enum ibv_srq_type.
@@ -108,14 +121,17 @@ const (
 )
 
 // CreateSRQEx makes a shared receive queue (ibv_create_srq_ex). ErrNotSupported
-// for types other than SRQBasic.
+// for SRQTM.
 func (c *Context) CreateSRQEx(attr SRQInitAttrEx) (*SRQ, error) {
 	const op = "CreateSRQEx"
 	switch {
-	case attr.Type != SRQBasic:
+	case attr.Type > SRQXRC:
 		return nil, &OpError{Op: op, Arg: "srq_type", Err: ErrNotSupported}
 	case attr.PD == nil || attr.PD.ctx != c:
 		return nil, invalid(op, "pd", "is not of this context")
+	}
+	if attr.Type == SRQXRC {
+		return c.createXRC(op, attr)
 	}
 	return attr.PD.CreateSRQ(attr.SRQAttr)
 }

@@ -31,8 +31,12 @@ type RecvWR = rxe.RecvWR
 //	InvRKey   RKey
 //	QPN       QPN
 //	SrcQP     QPN // UD
+//	SRQN      uint32   // receives of XRC: SRQ.Num
 //	PKeyIndex uint16
 //	SL        uint8   // receives of UD: the packet's type; else 0
+//	// Solicited says that a program wants an event for it that asked for solicited ones. It is set
+//	// for a BlockingCQRing, which may notify the program itself.
+//	Solicited bool
 type WC = rxe.WC
 
 // AHAttr describes a destination (struct ibv_ah_attr). The GRH is always there.

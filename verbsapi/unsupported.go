@@ -7,8 +7,6 @@ package verbsapi
 type (
 	// DM is device memory (struct ibv_dm). Memory here is all the host's.
 	DM struct{}
-	// XRCD is an XRC domain (struct ibv_xrcd).
-	XRCD struct{}
 	// TD is a thread domain (struct ibv_td). You can use any object from many
 	// goroutines at once. So there are no locks to save.
 	TD struct{}
@@ -81,18 +79,6 @@ func (c *Context) ImportDM(handle uint32) (*DM, error) { return nil, notSupporte
 
 // Unimport is not supported (ibv_unimport_dm).
 func (*DM) Unimport() error { return notSupported("UnimportDM") }
-
-// OpenXRCD is not supported (ibv_open_xrcd).
-func (c *Context) OpenXRCD(fd, oflags int) (*XRCD, error) { return nil, notSupported("OpenXRCD") }
-
-// Close is not supported (ibv_close_xrcd).
-func (*XRCD) Close() error { return notSupported("CloseXRCD") }
-
-// OpenQP is not supported: only XRC queue pairs are shared (ibv_open_qp).
-func (c *Context) OpenQP(num QPN, xrcd *XRCD) (*QP, error) { return nil, notSupported("OpenQP") }
-
-// Num is not supported: only an XRC SRQ has a number (ibv_get_srq_num).
-func (s *SRQ) Num() (uint32, error) { return 0, notSupported("GetSRQNum") }
 
 // PostOps is not supported: there is no tag matching (ibv_post_srq_ops).
 func (s *SRQ) PostOps() error { return notSupported("PostSRQOps") }

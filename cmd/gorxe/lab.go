@@ -20,6 +20,7 @@ import (
 	"github.com/gorxe/gorxe/cmd/internal/verdict"
 	"github.com/gorxe/gorxe/internal/service/keeper"
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/sys/memfd"
 )
 
 type labCmd struct {
@@ -67,7 +68,7 @@ Examples:
 
 // Run runs the lab.
 func (c labCmd) Run(ctx context.Context, std streams) error {
-	l, err := c.read()
+	l, text, err := c.read()
 	if err != nil {
 		return usageError{err}
 	}
@@ -88,13 +89,18 @@ func (c labCmd) Run(ctx context.Context, std streams) error {
 			return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 		}
 		defer lab.ClearUp() // if the process inside was killed
-		code, err := hosts.Enter(ctx, "a lab", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
+		carried, err := carry(text)
+		if err != nil {
+			return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
+		}
+		defer carried.Close()
+		code, err := hosts.Enter(ctx, "a lab", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"), carried)
 		if err == nil && code != 0 {
 			err = errSaid
 		}
 		return exitCode(code, err)
 	}
-	holdSignals()
+	ctx = holdSignals(ctx)
 	if err := c.prepare(); err != nil {
 		return &keeper.ExitError{Code: keeper.ExitFailed, Err: err}
 	}
@@ -103,25 +109,69 @@ func (c labCmd) Run(ctx context.Context, std streams) error {
 
 // holdSignals keeps this process, inside the namespaces, alive until its programs have ended. A
 // terminal sends a signal to all processes, and the process outside sends one as well. The first
-// one ends the context of the command.
-func holdSignals() { signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT) }
+// one ends the context of the command. The context that holdSignals returns also ends when nobody
+// reads the output any more, for which SIGPIPE would end the process.
+func holdSignals(ctx context.Context) context.Context {
+	signal.Notify(make(chan os.Signal, 1), ending()...)
+	ctx, end := context.WithCancel(ctx)
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, unix.SIGPIPE)
+	go func() {
+		for range pipes { // one may come from a socket
+			if unread(os.Stdout) || unread(os.Stderr) {
+				end()
+			}
+		}
+	}()
+	return ctx
+}
+
+// unread reports whether f is a pipe or a socket whose other end is closed.
+func unread(f *os.File) bool {
+	at := []unix.PollFd{{Fd: int32(f.Fd())}}
+	n, err := unix.Poll(at, 0)
+	return err == nil && n > 0 && at[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+}
+
+// carriedFD is the descriptor of the text of the lab in the process inside the namespaces. The file
+// may be a pipe, which can be read once.
+const carriedFD = 3
+
+// carry returns a file with the text.
+func carry(text []byte) (*os.File, error) {
+	fd, err := memfd.Create("lab")
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "lab")
+	_, err = f.Write(text)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
 
 // read reads the file.
-func (c *labCmd) read() (*labfile.Lab, error) {
-	f, err := os.Open(c.File)
-	if err != nil {
-		return nil, err
+func (c *labCmd) read() (l *labfile.Lab, text []byte, err error) {
+	var f *os.File
+	if c.Inside {
+		f = os.NewFile(carriedFD, c.File)
+	} else if f, err = os.Open(c.File); err != nil {
+		return nil, nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, labfile.MaxBytes+1))
+	text, err = io.ReadAll(io.LimitReader(f, labfile.MaxBytes+1))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	l, err := labfile.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s:%w", c.File, err)
+	if l, err = labfile.Parse(text); err != nil {
+		return nil, nil, fmt.Errorf("%s:%w", c.File, err)
 	}
-	return l, nil
+	return l, text, nil
 }
 
 // run runs the lab in the namespaces of this process.

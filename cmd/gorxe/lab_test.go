@@ -1,15 +1,21 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/cmd/internal/labfile"
 	"github.com/gorxe/gorxe/internal/service/keeper"
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // TestLabHelp: the file that the help shows can be read.
@@ -51,6 +57,54 @@ func TestLabRefused(t *testing.T) {
 	if code, _, stderr := gorxe(t, "lab", "/no/such/file"); code != exitUsage || !strings.Contains(stderr, "/no/such/file") {
 		t.Errorf("no file: exit code %d, %q", code, stderr)
 	}
+}
+
+// TestCarried: the process inside the namespaces gets the text of the file, which may be a pipe.
+func TestCarried(t *testing.T) {
+	text := strings.Repeat("# a comment\n", 1<<14) // more than a pipe has room for
+	f := must.Get[*os.File](t)(carry([]byte(text)))
+	defer f.Close()
+	if got, err := io.ReadAll(f); err != nil || string(got) != text {
+		t.Errorf("%d bytes of %d, %v", len(got), len(text), err)
+	}
+}
+
+// TestUnread: a lab ends when nobody reads what it writes.
+func TestUnread(t *testing.T) {
+	r, w, err := os.Pipe()
+	must.OK(t, err)
+	defer w.Close()
+	if unread(w) {
+		t.Error("a pipe that is read")
+	}
+	r.Close()
+	if !unread(w) {
+		t.Error("a pipe that nobody reads")
+	}
+	null := must.Get[*os.File](t)(os.OpenFile(os.DevNull, os.O_WRONLY, 0))
+	defer null.Close()
+	if unread(null) {
+		t.Error("a file")
+	}
+}
+
+// TestEnding: a closed terminal ends a command as Ctrl-C does, unless SIGHUP was ignored before.
+func TestEnding(t *testing.T) {
+	// The tests, too, may run under nohup. Notify ends that SIGHUP is ignored.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, unix.SIGHUP)
+	signal.Stop(hangup)
+	ctx := must.Get[context.Context](t)(untilSignal())
+	must.OK(t, unix.Kill(os.Getpid(), unix.SIGHUP))
+	<-ctx.Done()
+	signal.Ignore(unix.SIGHUP)
+	defer signal.Reset(unix.SIGHUP)
+	ctx = must.Get[context.Context](t)(untilSignal())
+	if !signal.Ignored(unix.SIGHUP) || slices.Contains(ending(), os.Signal(unix.SIGHUP)) {
+		t.Error("a command under nohup takes SIGHUP")
+	}
+	must.OK(t, unix.Kill(os.Getpid(), unix.SIGTERM))
+	<-ctx.Done()
 }
 
 // TestLabCapture: a capture that cannot be written is told before the programs run, and one that

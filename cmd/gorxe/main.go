@@ -47,6 +47,7 @@ type cli struct {
 	Top     topCmd     `cmd:"" help:"Show the busiest queue pairs, and repeat."`
 	Explain explainCmd `cmd:"" help:"Say what an error means, or what went wrong in the programs that run."`
 	Metrics metricsCmd `cmd:"" help:"Serve metrics of the devices of this host's containers."`
+	NRI     nriCmd     `cmd:"" name:"nri" help:"Give devices to containers that ask by an annotation, as a plugin of containerd or CRI-O."`
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`
 	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine or container allows, and what to do about the rest."`
@@ -82,9 +83,18 @@ func main() {
 // contexts makes the context of a command.
 type contexts func() (context.Context, error)
 
-// untilSignal returns a context that ends with SIGINT or SIGTERM.
+// ending returns the signals that end a command: SIGINT, SIGTERM, and SIGHUP, which comes when a
+// terminal is closed, unless nohup has made this process ignore it.
+func ending() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{os.Interrupt, syscall.SIGTERM}
+	}
+	return []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+}
+
+// untilSignal returns a context that ends with one of these signals.
 func untilSignal() (context.Context, error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), ending()...)
 	context.AfterFunc(ctx, stop) // a second signal ends the process
 	return ctx, nil
 }

@@ -118,7 +118,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"devices", "--device", "rxe0=lo"}, exitUsage, "", "add --as-seen"},
 		{[]string{"devices", "--socket", "/no/such/socket"}, exitUsage, "", "add --as-seen"},
 		{[]string{"devices", "--as-seen", "--device", "mlx4_0=lo"}, exitUsage, "", `must begin with "rxe"`},
-		{[]string{"devices", "--as-seen", "--like", "bluefield3"}, exitOK, "mlx5_0 ", ""},
+		{[]string{"devices", "--as-seen", "--like", "bluefield3"}, exitOK, "MT41692", ""},
 		{[]string{"run", "--like", "connectx4", "true"}, exitUsage, "", `--like: "connectx4" is no profile: choose one of connectx5, connectx6, connectx6dx, connectx7-200g, connectx7-400g, bluefield3`},
 		{[]string{"daemon", "--device", "rxe0=lo", "--like", "connectx6"}, exitUsage, "", "--like connectx6: invalid device: no device has the name of a ConnectX"},
 		{[]string{"run", "--like", "connectx5", "--speed", "400", "true"}, exitUsage, "", "--like connectx5: invalid device: speed=400: a port of connectx5 has no such speed"},

@@ -78,13 +78,13 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 		return exitCode(code, err)
 	}
 	if c.Inside {
-		holdSignals()
+		ctx = holdSignals(ctx)
 	}
 	if _, err := c.capture(c.PCAP); err != nil {
 		return err
 	}
 	if c.Hosts && c.wanted() {
-		return usageError{errors.New("--fault, --faults, --fault-report, --explain and --chaos do not go with --hosts: $GORXE_FAULTS and $GORXE_CHAOS are for both ends")}
+		return usageError{errors.New("--fault, --faults, --fault-report, --explain, --chaos and --sanitize do not go with --hosts: $GORXE_FAULTS and $GORXE_CHAOS are for both ends")}
 	}
 	if (c.dir() != "" || c.wanted()) && !c.Hosts {
 		return c.asOneRun(std)

@@ -51,11 +51,13 @@ type trialFlags struct {
 	FaultReport   string    `name:"fault-report" placeholder:"FILE" predictor:"file" help:"Write what the fault rules did to this file, as JSON."`
 	Explain       bool      `help:"At the end, print why verbs were refused and why work requests failed."`
 	Chaos         chaosSeed `placeholder:"SEED" predictor:"seed" help:"Delay and reorder all that the specification lets a device delay and reorder. The seed, a number from 1 on, decides what happens. With random, gorxe chooses the seed. $$GORXE_CHAOS has it if the flag is missing. See gorxe help chaos."`
+
+	sanitizeFlags `embed:""`
 }
 
 // wanted reports whether one of them is given.
 func (f *trialFlags) wanted() bool {
-	return len(f.Fault) > 0 || len(f.Faults) > 0 || f.FaultReport != "" || f.Explain || f.Chaos != 0
+	return len(f.Fault) > 0 || len(f.Faults) > 0 || f.FaultReport != "" || f.Explain || f.Chaos != 0 || f.Sanitize != ""
 }
 
 type runCmd struct {
@@ -82,7 +84,7 @@ If a daemon is reachable at the socket, the program attaches to it. Otherwise go
 
 The program finds the IP address of its first device in $GORXE_ADDRESS.
 
-The exit code is the program's. A signal that ends the program ends this command too. Other exit codes are 125: gorxe failed and did not start the program; 126: the program cannot be executed; 127: there is no such program; 2: the command line is wrong. An interface or an address that this host does not have is 125. 3: a fault rule never fired, whatever the program's exit code is. This command returns when the program ends. Processes that the program left in the background keep their devices.
+The exit code is the program's. A signal that ends the program ends this command too. Other exit codes are 125: gorxe failed and did not start the program; 126: the program cannot be executed; 127: there is no such program; 2: the command line is wrong. An interface or an address that this host does not have is 125. 3: a fault rule never fired, whatever the program's exit code is. 4: --sanitize has found an error, whatever that is. This command returns when the program ends. Processes that the program left in the background keep their devices.
 
 Examples:
   gorxe run ibv_devinfo -v
@@ -92,6 +94,7 @@ Examples:
   gorxe run --fault 'packet drop,p=1%,seed=7' ./my-test
   gorxe run --explain ./my-test
   gorxe run --chaos 7 ./my-test   # or --chaos random
+  gorxe run --sanitize ./my-test
   gorxe run --verdict-on-failure verdict ./my-test
   gorxe run                       # a shell`
 }
@@ -220,7 +223,7 @@ func (c runCmd) Run(std streams) error {
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket, Private: c.Private, Container: c.Container, FillIn: c.FillIn, Role: c.Role, Shown: c.shown,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, Like: c.Like, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
-		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "" || len(rules) > 0, CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
+		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "" || len(rules) > 0 || c.Sanitize != "", Sanitize: string(c.Sanitize), CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
 	})
 	if err != nil {
 		return c.failed(withPackage(err, program))
@@ -250,6 +253,9 @@ func (c runCmd) Run(std streams) error {
 		c.write(ran, &outcome, std)
 	}
 	c.save(ran, &outcome, missed != nil, links, std)
+	if err := c.sanitized(&outcome, std); err != nil {
+		return err
+	}
 	if missed != nil {
 		return missed
 	}

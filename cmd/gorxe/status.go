@@ -154,6 +154,7 @@ func writeStatus(w io.Writer, st *proto.Status, congestion bool) error {
 	fmt.Fprintln(w)
 	t := newTable(w)
 	writePorts(t, st.Devices)
+	writeLikes(t, st.Devices)
 	if congestion {
 		writeCongestion(t, st.Devices)
 	}
@@ -186,6 +187,17 @@ func writePorts(w io.Writer, devices []proto.DeviceStatus) {
 	for _, d := range devices {
 		for _, p := range d.Ports {
 			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%v Gb/s\t%s\n", d.Name, p.Number, p.State, p.Interface, p.MTU, p.ActiveMTU, p.SpeedGbps, proto.ECNWord(d.ECN))
+		}
+	}
+}
+
+// writeLikes says which adapters the devices look like, if any does.
+func writeLikes(w io.Writer, devices []proto.DeviceStatus) {
+	head := "\nDEVICE\tLIKE\n"
+	for _, d := range devices {
+		if d.Like != "" {
+			fmt.Fprintf(w, "%s%s\t%s\n", head, d.Name, d.Like)
+			head = ""
 		}
 	}
 }

@@ -20,7 +20,7 @@ fi
 check=0
 results=$(dirname "$capture")
 gorxe pcap check --allow-empty "$capture" >"$results/check.txt" 2>&1 || check=$?
-if [ ! -e "$results/packets.html" ]; then
+if [ ! -e "$results/verdict.html" ]; then
 	gorxe pcap show --html "$results/packets.html" "$capture" >/dev/null 2>&1 || true
 fi
 violations=$(sed -n 's/.*[:;] \([0-9]*\) violations\{0,1\}[,. ].*/\1/p' "$results/check.txt" | tail -n 1)

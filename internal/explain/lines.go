@@ -26,9 +26,9 @@ var lineWords = []Word{
 		Meaning: "The program found no RDMA device. The commonest cause is that it runs without gorxe.",
 		Fix:     "Start it with gorxe run, as gorxe run -- PROGRAM. If it runs so, compare gorxe run ibv_devices with the device that it wants, and see gorxe doctor."},
 	{Name: "IB device not found", Says: []string{"ib device .* not found", "ib device .* wasn't found", "network device .* is not available", "couldn't get context for", "failed to open device"},
-		Meaning: "The program names a device that there is not.", Fix: "The device is rxe0, unless --device names another: see gorxe run ibv_devices. Without gorxe run there is none."},
+		Meaning: "The program names a device that there is not.", Fix: "The device is rxe0, unless --device names another: see gorxe run ibv_devices. For mlx5_0: gorxe run --like connectx6. Without gorxe run there is none."},
 	{Name: "couldn't load driver", Says: []string{"couldn't load driver", "no userspace device-specific driver", "couldn't open config directory"},
-		Meaning: "libibverbs did not find a provider library. It tries all that it knows, and needs librxe only.", Fix: "Install rdma-core's providers (ibverbs-providers, libibverbs): see gorxe doctor. Other names than librxe do no harm."},
+		Meaning: "libibverbs did not find a provider library. It tries all that it knows, and needs librxe only, or libmlx5 for a device of gorxe run --like.", Fix: "Install rdma-core's providers (ibverbs-providers, libibverbs): see gorxe doctor. Other names do no harm."},
 	{Name: "RLIMIT_MEMLOCK", Says: []string{"rlimit_memlock", "memlock"},
 		Meaning: "libibverbs warns of a limit for locked memory.", Fix: "None: memory regions of gorxe lock nothing."},
 	{Name: "Couldn't read/write remote address", Says: []string{"couldn't read/write remote address", "couldn't connect to remote qp", "client read/write", "failed to exchange data between server and clients", "unable to connect the hca"},
@@ -130,6 +130,7 @@ func Search(line string) (list []Word) {
 		}
 	}
 	texts(all, text, add)
+	syndrome(text, add)
 	for _, token := range tokens.FindAllString(line, -1) {
 		for _, w := range Find(token) {
 			add(&w)

@@ -17,6 +17,7 @@ var verbNames = []string{
 	"alloc_pd", "dealloc_pd", "reg_mr", "rereg_mr", "dereg_mr", "advise_mr", "query_mr",
 	"alloc_mw", "dealloc_mw", "create_ah", "destroy_ah",
 	"create_comp_channel", "create_cq", "resize_cq", "req_notify_cq", "destroy_cq",
+	"open_xrcd", "close_xrcd", "open_qp",
 	"create_srq", "modify_srq", "query_srq", "destroy_srq",
 	"create_qp", "modify_qp", "query_qp", "destroy_qp", "post_send", "attach_mcast", "detach_mcast",
 	"rdma_create_id", "rdma_destroy_id", "rdma_migrate_id", "rdma_bind_addr",

@@ -37,6 +37,23 @@ type Caller interface {
 	Deliver(n int64) error
 }
 
+// Standing is a Caller whose stack can be read.
+type Standing interface {
+	// Stack returns what lies at the top of the thread's stack, most bytes at most. ok is false if
+	// the daemon may not see it.
+	Stack(most int) (s Stack, ok bool)
+	// Maps returns /proc/PID/maps of the thread; empty: it is not known, or has more than most
+	// bytes.
+	Maps(most int) string
+}
+
+// Stack is the stack of a thread in a system call.
+type Stack struct {
+	TID    int
+	PC, SP uint64
+	Bytes  []byte // from SP on
+}
+
 // Space is the address space of a program. It must be comparable.
 type Space interface {
 	rxe.Memory

@@ -58,11 +58,11 @@ func (o *Offsets) Take(n int64) (from int64, err error) {
 func (o *Offsets) TakeAt(from, n int64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if from < offsetsFirst || from%PageSize != 0 || n <= 0 || n > OffsetsEnd-from {
+	if from < 0 || from%PageSize != 0 || n <= 0 || n > OffsetsEnd-from {
 		return unix.EINVAL
 	}
 	at := offsets{from, from + WholePages(n)}
-	if from < o.next || slices.ContainsFunc(o.fixed, at.overlaps) {
+	if o.next > offsetsFirst && from < o.next || slices.ContainsFunc(o.fixed, at.overlaps) {
 		return unix.EBUSY
 	}
 	o.fixed = append(o.fixed, at)

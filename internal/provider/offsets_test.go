@@ -21,7 +21,7 @@ func TestOffsets(t *testing.T) {
 					t.Fatalf("%v overlaps %v", at, other)
 				}
 			}
-			if from < PageSize || from%PageSize != 0 || at.to > OffsetsEnd {
+			if from < 0 || from%PageSize != 0 || at.to > OffsetsEnd {
 				t.Fatalf("range %v", at)
 			}
 			taken = append(taken, at)
@@ -44,7 +44,7 @@ func TestOffsets(t *testing.T) {
 // TestOffsetsEnd: what cannot be had is refused, and changes nothing.
 func TestOffsetsEnd(t *testing.T) {
 	o := NewOffsets()
-	for _, at := range []offsets{{0, PageSize}, {PageSize + 1, PageSize}, {PageSize, 0}, {OffsetsEnd, 1}, {PageSize, OffsetsEnd}} {
+	for _, at := range []offsets{{-PageSize, PageSize}, {PageSize + 1, PageSize}, {PageSize, 0}, {OffsetsEnd, 1}, {PageSize, OffsetsEnd}} {
 		if err := o.TakeAt(at.from, at.to); err != unix.EINVAL {
 			t.Errorf("%d bytes at %#x: %v", at.to, at.from, err)
 		}

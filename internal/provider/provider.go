@@ -40,6 +40,11 @@ type Look struct {
 	ShowsNetdev bool
 }
 
+// XRC is implemented by a Driver whose provider has XRC. Only then do programs find it. The Context
+// is asked for SRQs and queue pairs of XRC. An XRC target has no queue, and its QPRequest no CQs;
+// that of an initiator has no RecvCQ. rxe.SRQ.Num is the number that a program has to know.
+type XRC interface{ HasXRC() bool }
+
 // Parent is the bus device of a NIC, by which programs and rdma-core look for a device and its
 // provider.
 type Parent struct {
@@ -148,6 +153,9 @@ type CQRequest struct {
 	Handle  uint32
 	Entries uint32
 	Flags   uint32 // enum ib_uverbs_ex_create_cq_flags
+	// Notify gives the program a completion event; nil: it wants none. A driver whose program asks
+	// for events in memory calls it, after NewCQ. It does not block.
+	Notify func()
 }
 
 // CQ is the memory of a completion queue.
@@ -177,6 +185,7 @@ type SRQRequest struct {
 	Type   uint64 // enum ib_uverbs_srq_type
 	MaxWR  uint32
 	MaxSGE uint32
+	CQ     CQ // of XRC: where its receives complete; else nil
 }
 
 // SRQ is the memory of a shared receive queue.
@@ -253,7 +262,7 @@ type Taken struct {
 // Keys finds what work requests name and the engine does not look up itself. Its
 // methods are called without a lock held.
 type Keys interface {
-	PD() *rxe.PD // the queue pair's
+	PD() *rxe.PD // the queue pair's; nil: an XRC target has none
 	MWByRKey(rkey uint32) *rxe.MW
 	MRByLKey(lkey uint32) *rxe.MR
 }

@@ -153,3 +153,30 @@ const (
 // mostRecorded bounds a recording, in looks: 2 MiB of text. Twice: twice that. Half: half a second
 // of a stream.
 const mostRecorded = 20_000
+
+// Doorbells in memory, where only a look finds them (0074).
+const (
+	// polledSpin is how long a thread looks without a pause, after a doorbell. Twice: a program
+	// that posts 10,000 times a second costs a processor. Half: each of its doorbells waits for a
+	// pause.
+	polledSpin = 100 * time.Microsecond
+	// polledClass is how long a thread wants the real-time class after a doorbell. Twice: a program
+	// that rings every 10 ms has a thread in the class all the time. Half: one that computes for
+	// 3 ms between two doorbells waits for a turn.
+	polledClass = 5 * time.Millisecond
+	// polledFirst is the shortest pause. A thread that wakes up takes its turn from a program that
+	// polls. Twice: a doorbell waits for twice as long. Half: a third of a processor is spent on
+	// looks.
+	polledFirst = 20 * time.Microsecond
+	// polledPart is the part of the time without a doorbell that a pause takes. Twice: more looks.
+	// Half: the first doorbell after a while waits for up to a quarter of that while.
+	polledPart = 8
+	// polledLast is the longest pause: 100 looks a second, of some microseconds each, are less than
+	// a thousandth of a processor. Twice: the first doorbell after a second waits for up to 20 ms.
+	// Half: an idle program costs more than that.
+	polledLast = 10 * time.Millisecond
+	// polledAsk is how long the answer holds whether a processor is to spare. It costs 5 µs. Twice:
+	// the thread spins for 2 ms beside a program that has begun to poll. Half: half a percent of a
+	// processor more.
+	polledAsk = time.Millisecond
+)

@@ -93,6 +93,10 @@ const (
 	drainReads    = 256
 )
 
+// leastStack is how little of a thread's stack is worth reading, in bytes: the frames of a system
+// call's wrapper and of its caller.
+const leastStack = 256
+
 // What the user's budget bears.
 var (
 	// objectCost is what an object costs besides what a device does: directories have lists, and

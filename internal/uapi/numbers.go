@@ -69,9 +69,10 @@ const (
 	MethodQueryMR     = 3
 	MethodRegDMABufMR = 4
 
-	MethodPDDestroy = 0
-	MethodMWDestroy = 0
-	MethodAHDestroy = 0
+	MethodPDDestroy   = 0
+	MethodXRCDDestroy = 0
+	MethodMWDestroy   = 0
+	MethodAHDestroy   = 0
 
 	MethodAsyncEventAlloc = 0
 )

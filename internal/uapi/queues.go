@@ -97,6 +97,28 @@ type CreateXSRQReq struct {
 	CQHandle   uint32
 }
 
+// struct ib_uverbs_open_xrcd
+type OpenXRCDReq struct {
+	Response uint64
+	FD       uint32
+	OFlags   uint32 `c:"oflags"`
+}
+
+// struct ib_uverbs_open_xrcd_resp
+type OpenXRCDResp struct {
+	XRCDHandle uint32
+}
+
+// struct ib_uverbs_open_qp; its response is that of create_qp
+type OpenQPReq struct {
+	Response   uint64
+	UserHandle uint64
+	PDHandle   uint32 // of the XRC domain
+	QPN        uint32
+	QPType     uint8
+	Reserved   [7]uint8
+}
+
 // struct ib_uverbs_create_srq_resp
 type CreateSRQResp struct {
 	SRQHandle uint32

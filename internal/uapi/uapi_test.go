@@ -54,6 +54,9 @@ var abiStructs = map[string]any{
 	"ib_uverbs_destroy_srq_resp":         DestroyResp{},
 	"ib_uverbs_create_srq":               CreateSRQReq{},
 	"ib_uverbs_create_xsrq":              CreateXSRQReq{},
+	"ib_uverbs_open_xrcd":                OpenXRCDReq{},
+	"ib_uverbs_open_xrcd_resp":           OpenXRCDResp{},
+	"ib_uverbs_open_qp":                  OpenQPReq{},
 	"ib_uverbs_create_srq_resp":          CreateSRQResp{},
 	"ib_uverbs_modify_srq":               ModifySRQReq{},
 	"ib_uverbs_query_srq":                QuerySRQReq{},
@@ -175,6 +178,7 @@ func TestMADABI(t *testing.T) {
 // sameAs are C structs that share a Go type with another one.
 var sameAs = map[string]any{
 	"ib_uverbs_dereg_mr":    HandleReq{},
+	"ib_uverbs_close_xrcd":  HandleReq{},
 	"ib_uverbs_dealloc_mw":  HandleReq{},
 	"ib_uverbs_destroy_ah":  HandleReq{},
 	"ib_uverbs_destroy_qp":  DestroyReq{},

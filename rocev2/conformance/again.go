@@ -77,6 +77,7 @@ func (c *Checker) sentAgain(s *subject, f *Flow, r *requests, e *record, class C
 		return
 	}
 	f.Stats.Retransmissions++
+	c.sameSRQ(s, f, e)
 	r.goBack(s)
 	f.retried(s, s.at-e.at)
 	if r.rnr.on && s.psn == r.rnr.psn {

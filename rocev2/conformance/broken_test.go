@@ -119,6 +119,14 @@ var broken = map[string]func(s *scene){
 		s.next, s.msn = s.next.Add(0x100000), 0
 		s.sends(2)
 	},
+	"xrc-srq": func(s *scene) {
+		s.xrc(5, 5, 5)
+		s.xrc(5, 6, 6)
+	},
+	"xrc-half": func(s *scene) {
+		s.xrc(5, 5, 5)
+		s.add(true, wire.Headers{Opcode: wire.XRCSendOnly, DestQP: sceneQPA + 4, XRCSRQN: 5, PSN: 77}, make([]byte, 64))
+	},
 	"service": func(s *scene) {
 		s.packets = nil
 		s.add(false, wire.Headers{Opcode: wire.UCSendOnly, PSN: 9}, make([]byte, 64))
@@ -233,6 +241,19 @@ func extra(f func(p *scenePacket)) func(s *scene) {
 
 // again appends a packet that was sent before.
 func (s *scene) again(p *scenePacket) { s.add(p.fromB, p.headers, p.payload) }
+
+// xrc appends a message of XRC between two other queue pairs, whose packets name these SRQs, and
+// its acknowledgement.
+func (s *scene) xrc(srqns ...uint32) {
+	h := wire.Headers{DestQP: sceneQPB + 4, PSN: s.xrcPSN}
+	for i, op := range []wire.Opcode{wire.XRCSendFirst, wire.XRCSendMiddle, wire.XRCSendLast} {
+		h.Opcode, h.XRCSRQN, h.AckReq = op, srqns[i], op.Info().Has(wire.OpEnd)
+		s.add(false, h, make([]byte, sceneMTU))
+		h.PSN = h.PSN.Next()
+	}
+	s.xrcPSN = h.PSN
+	s.add(true, wire.Headers{Opcode: wire.XRCAck, DestQP: sceneQPA + 4, PSN: h.PSN.Sub(1), Syndrome: wire.SyndromeACK, MSN: wire.MSN(s.xrcPSN / 3)}, nil)
+}
 
 // marked appends requests that a switch marked.
 func (s *scene) marked(n int) {

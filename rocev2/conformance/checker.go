@@ -128,6 +128,7 @@ func (c *Checker) transport(p *capture.Packet) {
 	c.measure(&s, f)
 	switch s.info.Service {
 	case wire.ServiceRC, wire.ServiceXRC, wire.ServiceUC:
+		c.half(&s, f)
 		if s.info.Has(wire.OpRequest) {
 			f.Stats.Requests++
 			c.request(&s, f)

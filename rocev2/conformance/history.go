@@ -45,6 +45,7 @@ type record struct {
 	payload uint32
 	off     uint32 // bytes of its message so far, this packet included
 	total   uint32 // bytes of its message, if a RETH gave them
+	srqn    uint32 // of XRC
 	epoch   uint32
 	msgs    uint32 // messages of the epoch that ended up to this packet
 	packet  int    // in which it was first seen

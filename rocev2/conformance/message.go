@@ -22,6 +22,9 @@ func (c *Checker) neighbours(s *subject, f *Flow, r *requests, e *record, mtu in
 			c.outOfSequence(s, f, r, prev, s.info)
 			return
 		}
+		if !s.info.Has(wire.OpStart) {
+			c.sameSRQ(s, f, prev)
+		}
 		c.lengths(s, f, e, prev)
 	case r.ending(s.psn, mtu, s.Number) != nil:
 		if !s.info.Has(wire.OpStart) {
@@ -37,6 +40,27 @@ func (c *Checker) neighbours(s *subject, f *Flow, r *requests, e *record, mtu in
 	}
 	if after := r.at(s.psn.Add(span), s.Number); after != nil && !follows(s.info, after.op.Info()) {
 		c.outOfSequence(s, f, r, e, after.op.Info())
+	}
+}
+
+// sameSRQ compares the SRQ that a packet of XRC names with that of a packet of its message.
+func (c *Checker) sameSRQ(s *subject, f *Flow, other *record) {
+	if s.info.Has(wire.HasXRCETH) && s.pkt.XRCSRQN() != other.srqn {
+		c.report(s, f, ruleXRCSRQ, fmt.Sprintf("SRQ %#x as in packet %d", other.srqn, other.packet), fmt.Sprintf("%#x", s.pkt.XRCSRQN()))
+	}
+}
+
+// half judges whether an XRC queue pair gets packets for its own half only.
+func (c *Checker) half(s *subject, f *Flow) {
+	if s.info.Service != wire.ServiceXRC {
+		return
+	}
+	request, n := s.info.Has(wire.OpRequest), &f.Stats
+	switch {
+	case request && n.Requests == 0 && n.Responses > 0:
+		c.report(s, f, ruleXRCHalf, "responses, as before", s.info.Name)
+	case !request && n.Responses == 0 && n.Requests > 0:
+		c.report(s, f, ruleXRCHalf, "requests, as before", s.info.Name)
 	}
 }
 

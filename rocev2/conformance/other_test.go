@@ -140,3 +140,25 @@ func TestSubnetManagement(t *testing.T) {
 	}
 	s.report(t).only(t, ruleManagement, Violation, 2)
 }
+
+// TestXRCSentAgain: a packet of XRC that is sent again must name the SRQ that it named before.
+func TestXRCSentAgain(t *testing.T) {
+	for _, srqn := range []uint32{5, 6} {
+		s := newScene()
+		s.xrc(5, 5, 5)
+		again := s.packets[2].headers
+		again.XRCSRQN = srqn
+		s.add(false, again, s.packets[2].payload)
+		want := uint64(0)
+		if srqn != 5 {
+			want = 1
+		}
+		r, err := Check(bytes.NewReader(s.file(t)), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Of("xrc-srq").Total(); got != want {
+			t.Errorf("SRQ %d in a message for SRQ 5: %d findings, want %d", srqn, got, want)
+		}
+	}
+}

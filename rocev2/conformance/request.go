@@ -252,6 +252,9 @@ func (c *Checker) accept(s *subject, f *Flow, r *requests, class Class) {
 	if s.info.Has(wire.HasRETH) {
 		e.total = s.pkt.DMALen()
 	}
+	if s.info.Has(wire.HasXRCETH) {
+		e.srqn = s.pkt.XRCSRQN()
+	}
 	switch class {
 	case ClassNew, ClassAfterGap:
 		c.advance(s, f, r, e, class, span, spanSure)

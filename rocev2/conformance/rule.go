@@ -57,6 +57,8 @@ var (
 	ruleReadDepth = rule("read-depth", Violation, "9.7.4, responder: receiving requests; 12.7", "No more READs and atomics are outstanding than the connection managers agreed on, and never more than 255.")
 	ruleAckReq    = rule("ack-missing", Warning, "9.7.5, acknowledgements", "A request that asks for an acknowledgement gets one.")
 	ruleRestart   = rule("qp-restarted", Note, "10.3.1, queue pair states", "The queue pair continues with unrelated PSNs: it was reset, or its number was used again.")
+	ruleXRCSRQ    = rule("xrc-srq", Violation, "A14, XRC extended transport header", "All packets of an XRC message name the same SRQ, also when they are sent again.")
+	ruleXRCHalf   = rule("xrc-half", Warning, "A14, XRC initiators and targets", "An XRC queue pair gets requests, or responses, and not both.")
 	ruleService   = rule("service", Warning, "9.2, operation code", "A queue pair gets packets of one transport service only.")
 
 	// Responses to one queue pair.

@@ -22,6 +22,7 @@ type scene struct {
 	next    wire.PSN // of host a's requests
 	ud      wire.PSN // of the last datagram
 	msn     uint32
+	xrcPSN  wire.PSN // of the next message of XRC
 }
 
 // scenePacket is one packet of a scene, and the changes to make to it.

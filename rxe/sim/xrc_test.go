@@ -65,7 +65,7 @@ func (h *host) xrcDomain() *xrcDomain {
 	}
 	h.xrc = new(xrcDomain)
 	var err error
-	h.xrc.xrcd, err = h.dev.Whole().AllocXRCD()
+	h.xrc.xrcd, err = h.dev.Whole().OpenXRCD(rxe.XRCDInit{})
 	must(err)
 	for i := range h.xrc.queues {
 		r := newReceiveQueue(h, h.w.p.maxRecv(), 2)
@@ -81,7 +81,7 @@ func (h *host) destroyXRC() {
 		for _, r := range h.xrc.queues {
 			must(r.srq.Destroy())
 		}
-		must(h.xrc.xrcd.Dealloc())
+		must(h.xrc.xrcd.Close())
 	}
 }
 

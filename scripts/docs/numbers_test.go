@@ -14,7 +14,7 @@ import (
 
 // dataPath are the packages whose limits and tunings stand in their params.go.
 var dataPath = []string{
-	"internal/engine", "internal/provider/librxe", "internal/sched", "internal/sched/standby",
+	"internal/engine", "internal/provider/librxe", "internal/provider/mlx5", "internal/sched", "internal/sched/standby",
 	"internal/trap", "internal/trap/doorbell", "internal/trap/fallback", "internal/trap/filter",
 	"internal/trap/inflight", "internal/trap/nlsocket", "internal/trap/notify", "internal/trap/procmem",
 	"internal/trap/sealed", "internal/trap/threads", "internal/trap/vfs", "rocev2", "rxe",
@@ -22,6 +22,13 @@ var dataPath = []string{
 
 // fromABI are files that are layouts of the kernel's ABI or of a specification from end to end.
 var fromABI = map[string]string{
+	"internal/provider/mlx5/abi.go":     "registers and doorbell records of libmlx5",
+	"internal/provider/mlx5/look.go":    "numbers of PCI",
+	"internal/provider/mlx5/profile.go": "numbers of adapters",
+	"internal/provider/mlx5/cqe.go":     "struct mlx5_cqe64",
+	"internal/provider/mlx5/structs.go": "mlx5-abi.h",
+	"internal/provider/mlx5/wqe.go":     "struct mlx5_wqe_*_seg",
+
 	"internal/trap/filter/program.go": "a filter of seccomp: offsets in struct seccomp_data, and jumps",
 
 	"rocev2/mmsg.go":       "struct mmsghdr, cmsghdr and sockaddr",

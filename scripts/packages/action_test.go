@@ -278,7 +278,7 @@ func TestAction(t *testing.T) {
 	deb := "/release/" + filepath.Base(debIn(t, j.root+"/release"))
 	summary = j.use(map[string]string{"package": deb, "devices": "2", "run": "ibv_devices\n" + pingPong + "\nexit 3"})
 	check("commands that fail", j.failed && j.upload == tempInRoot+"/gorxe/" && strings.Contains(summary, "obey the protocol") &&
-		strings.Contains(j.log.String(), "rxe1") && j.read(tempInRoot+"/gorxe/verdict/packets.html") != "" &&
+		strings.Contains(j.log.String(), "rxe1") && j.read(tempInRoot+"/gorxe/verdict/verdict.html") != "" &&
 		strings.HasPrefix(summary, "# Verdict: the program failed with exit status 3\n\n") &&
 		strings.Contains(summary, "\n## Which side was at fault\n\n- **The program**, outside of RDMA: ") && !strings.Contains(summary, "<details>"))
 

@@ -27,6 +27,9 @@ type kubelet struct {
 	cri.RuntimeServiceClient
 	pods pods   // for the daemons
 	run  string // where they have their sockets
+	// programs is the directory of containerd and ctr; empty: the system's.
+	programs    string
+	annotations map[string]string // of the pods to come
 }
 
 // criConfig is what a node has before the installer of dist/kubernetes. Its sandboxes run the
@@ -51,6 +54,15 @@ const criNetwork = `{"cniVersion": "0.4.0", "name": "pods", "plugins": [{"type":
 
 func newKubelet(t *testing.T) *kubelet {
 	t.Helper()
+	k := newNode(t, criConfig)
+	k.install()
+	k.serve("")
+	return k
+}
+
+// newNode makes the files of a node, and gorxe's program.
+func newNode(t *testing.T, config string) *kubelet {
+	t.Helper()
 	p := newPodman(t) // makes the image
 	k := &kubelet{t: t, dir: t.TempDir(), pods: pods{p}}
 	in := func(name string) string { return filepath.Join(k.dir, name) }
@@ -61,7 +73,7 @@ func newKubelet(t *testing.T) *kubelet {
 	fill := strings.NewReplacer("DIR", k.dir, "PLUGINS", plugins)
 	p.ok("import", "-q", "--change", `CMD ["/bin/sleep", "infinity"]`, "../../bin/root-bookworm.tar", testImage)
 	p.ok("save", "-q", "--output", in("image.tar"), testImage)
-	for name, text := range map[string]string{"etc/containerd/config.toml": criConfig, "cni/pods.conflist": criNetwork} {
+	for name, text := range map[string]string{"etc/containerd/config.toml": config, "cni/pods.conflist": criNetwork} {
 		if err := os.MkdirAll(filepath.Dir(in(name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -69,29 +81,23 @@ func newKubelet(t *testing.T) *kubelet {
 			t.Fatal(err)
 		}
 	}
-	k.install(p.flags[len(p.flags)-1])
-	k.serve(in("etc/containerd/config.toml"))
-	load := exec.Command("ctr", "--address", in("socket"), "--namespace", "k8s.io", "images", "import", in("image.tar"))
-	if text, err := load.CombinedOutput(); err != nil {
-		t.Fatalf("ctr: %v\n%s", err, text)
-	}
-	conn, err := grpc.NewClient("unix://"+in("socket"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
+	built := k.gorxe()
+	k.setGorxe(filepath.Join(filepath.Dir(built), "gorxe"))
+	if err := os.Rename(built, k.gorxe()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
-	k.RuntimeServiceClient = cri.NewRuntimeServiceClient(conn)
-	t.Cleanup(k.removeAll)
 	return k
 }
 
+// gorxe is the program that daemons run.
+func (k *kubelet) gorxe() string { return k.pods.flags[len(k.pods.flags)-1] }
+
+func (k *kubelet) setGorxe(path string) { k.pods.flags[len(k.pods.flags)-1] = path }
+
 // install runs the installer on the node's files.
-func (k *kubelet) install(binary string) {
+func (k *kubelet) install() {
 	k.t.Helper()
-	if err := os.Rename(binary, filepath.Join(filepath.Dir(binary), "gorxe")); err != nil {
-		k.t.Fatal(err)
-	}
-	if said, err := install(k.t, k.dir, binary); err != nil {
+	if said, err := install(k.t, k.dir, k.gorxe()); err != nil {
 		k.t.Fatalf("%v\n%s", err, said)
 	}
 	// A node has this in its own /opt.
@@ -103,18 +109,27 @@ func (k *kubelet) install(binary string) {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	k.pods.flags[len(k.pods.flags)-1] = filepath.Join(k.dir, "opt/gorxe/bin/gorxe")
+	k.setGorxe(filepath.Join(k.dir, "opt/gorxe/bin/gorxe"))
 }
 
-// serve starts containerd, and waits until it serves pods.
-func (k *kubelet) serve(config string) {
+// ctr is containerd's own client.
+func (k *kubelet) ctr(words ...string) (string, error) {
+	cmd := exec.Command(filepath.Join(k.programs, "ctr"), append([]string{"--address", filepath.Join(k.dir, "socket")}, words...)...)
+	text, err := cmd.CombinedOutput()
+	return string(text), err
+}
+
+// serve starts the containerd of a directory, waits until it serves pods, and gives it the image.
+func (k *kubelet) serve(programs string) {
 	k.t.Helper()
+	k.programs = programs
 	log, err := os.Create(filepath.Join(k.dir, "log"))
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	k.t.Cleanup(func() { log.Close() })
-	cmd := exec.Command("unshare", "--mount", "--net", "sh", "-c", "ip link set lo up; mount -t tmpfs tmpfs /run; exec containerd --config \"$0\"", config)
+	cmd := exec.Command("unshare", "--mount", "--net", "sh", "-c", "ip link set lo up; mount -t tmpfs tmpfs /run; exec \"$1\" --config \"$0\"",
+		filepath.Join(k.dir, "etc/containerd/config.toml"), filepath.Join(programs, "containerd"))
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		k.t.Fatal(err)
@@ -126,16 +141,36 @@ func (k *kubelet) serve(config string) {
 		if k.t.Failed() {
 			text, _ := os.ReadFile(log.Name())
 			k.t.Logf("containerd:\n%s", text)
+			k.said()
 		}
 	})
 	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		text, err := exec.Command("ctr", "--address", filepath.Join(k.dir, "socket"), "plugins", "list").CombinedOutput()
-		if err == nil && strings.Contains(string(text), "io.containerd.grpc.v1") && strings.Contains(string(text), "cri ") {
-			return
+		text, err := k.ctr("plugins", "list")
+		if err == nil && strings.Contains(text, "io.containerd.grpc.v1") && strings.Contains(text, "cri ") {
+			break
 		}
 		if time.Since(start) > 2*time.Minute {
 			k.t.Fatalf("containerd: %v\n%s", err, text)
 		}
+	}
+	if text, err := k.ctr("--namespace", "k8s.io", "images", "import", filepath.Join(k.dir, "image.tar")); err != nil {
+		k.t.Fatalf("ctr: %v\n%s", err, text)
+	}
+	conn, err := grpc.NewClient("unix://"+filepath.Join(k.dir, "socket"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.t.Cleanup(func() { conn.Close() })
+	k.RuntimeServiceClient = cri.NewRuntimeServiceClient(conn)
+	k.t.Cleanup(k.removeAll)
+}
+
+// said shows what the containers have said.
+func (k *kubelet) said() {
+	names, _ := filepath.Glob(filepath.Join(k.dir, "logs/*/*")) //nolint:errcheck // the pattern is right
+	for _, name := range names {
+		text, _ := os.ReadFile(name)
+		k.t.Logf("%s:\n%s", strings.TrimPrefix(name, k.dir), text)
 	}
 }
 
@@ -155,7 +190,7 @@ func (k *kubelet) pod(name, handler string, mode cri.NamespaceMode) (id string, 
 	k.t.Helper()
 	config = &cri.PodSandboxConfig{
 		Metadata:     &cri.PodSandboxMetadata{Name: name, Uid: name, Namespace: "default"},
-		LogDirectory: filepath.Join(k.dir, "logs", name),
+		LogDirectory: filepath.Join(k.dir, "logs", name), Annotations: k.annotations,
 		Linux: &cri.LinuxPodSandboxConfig{SecurityContext: &cri.LinuxSandboxSecurityContext{
 			NamespaceOptions: &cri.NamespaceOption{Network: mode, Pid: cri.NamespaceMode_CONTAINER},
 			Seccomp:          &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault},
@@ -171,7 +206,17 @@ func (k *kubelet) pod(name, handler string, mode cri.NamespaceMode) (id string, 
 // start starts a container in a pod, as an ordinary user without capabilities.
 func (k *kubelet) start(pod string, config *cri.PodSandboxConfig, name, script string) (id string) {
 	k.t.Helper()
-	made := called[*cri.CreateContainerResponse](k.t)(k.CreateContainer(k.t.Context(), &cri.CreateContainerRequest{
+	id, err := k.create(pod, config, name, script)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	called[*cri.StartContainerResponse](k.t)(k.StartContainer(k.t.Context(), &cri.StartContainerRequest{ContainerId: id}))
+	return id
+}
+
+// create makes a container that does not run yet.
+func (k *kubelet) create(pod string, config *cri.PodSandboxConfig, name, script string) (id string, err error) {
+	made, err := k.CreateContainer(k.t.Context(), &cri.CreateContainerRequest{
 		PodSandboxId: pod, SandboxConfig: config,
 		Config: &cri.ContainerConfig{
 			Metadata: &cri.ContainerMetadata{Name: name}, Image: &cri.ImageSpec{Image: "localhost/debian-rdma:latest"},
@@ -183,9 +228,8 @@ func (k *kubelet) start(pod string, config *cri.PodSandboxConfig, name, script s
 				Seccomp:          config.Linux.SecurityContext.Seccomp,
 			}},
 		},
-	}))
-	called[*cri.StartContainerResponse](k.t)(k.StartContainer(k.t.Context(), &cri.StartContainerRequest{ContainerId: made.ContainerId}))
-	return made.ContainerId
+	})
+	return made.GetContainerId(), err
 }
 
 // exec is what kubectl exec and probes do.
@@ -204,7 +248,7 @@ func (k *kubelet) stop(container string) {
 // metrics returns what gorxe metrics serves, as the installer starts it.
 func (k *kubelet) metrics() string {
 	k.t.Helper()
-	cmd := exec.Command(k.pods.flags[len(k.pods.flags)-1], "metrics", "127.0.0.1:0", "--directory", k.run)
+	cmd := exec.Command(k.gorxe(), "metrics", "127.0.0.1:0", "--directory", k.run)
 	said, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -241,6 +285,15 @@ func (k *kubelet) removeAll() {
 	}
 }
 
+// average is the line of numbers of ib_write_bw: bytes, iterations, peak and average in MB/s, and
+// millions of messages.
+func average(text string) string {
+	_, below, _ := strings.Cut(text, "BW average")
+	_, below, _ = strings.Cut(below, "\n")
+	line, _, _ := strings.Cut(below, "\n")
+	return strings.TrimSpace(line)
+}
+
 // TestCRI: pods as a node of Kubernetes makes them, with containerd.
 func TestCRI(t *testing.T) {
 	k := newKubelet(t)
@@ -250,13 +303,13 @@ func TestCRI(t *testing.T) {
 	k.pods.await(0) // the sandboxes alone
 
 	server := k.start(first, firstConfig, "server", "ib_write_bw -F -d rxe0 -x 1 -n 100 && "+wait)
-	status := called[*cri.PodSandboxStatusResponse](t)(k.PodSandboxStatus(t.Context(), &cri.PodSandboxStatusRequest{PodSandboxId: first}))
 	client := k.start(second, secondConfig, "client", wait)
-	text, code := k.exec(client, fmt.Sprintf("until ib_write_bw -F -d rxe0 -x 1 -n 100 %s; do sleep 0.2; done", status.Status.Network.Ip))
+	text, code := k.exec(client, fmt.Sprintf("until ib_write_bw -F -d rxe0 -x 1 -n 100 %s; do sleep 0.2; done", k.address(first)))
 	if code != 0 || !strings.Contains(text, "BW average") {
 		t.Errorf("between pods: exit code %d\n%s", code, text)
 	}
 	daemons := k.pods.await(2)
+	t.Log("two pods, ib_write_bw between them:", average(text))
 
 	// A second container of the first pod has the same device; another runtime class has none.
 	beside := k.start(first, firstConfig, "beside", wait)
@@ -310,7 +363,15 @@ func TestCRI(t *testing.T) {
 	guid(k.start(node, nodeConfig, "a", wait))
 	guid(k.start(node, nodeConfig, "b", wait))
 	k.pods.await(3)
+
+	t.Log("containers of a pod share a device, those without the runtime class have none")
+	k.job()
+	k.pods.await(3)
+	k.restarted(first, firstConfig)
+	k.evicted(client)
+	k.upgraded(guid, first, firstConfig, again)
 	k.removeAll()
 	k.pods.await(0)
-	nothingLeft(t, filepath.Join(k.dir, "state"))
+	k.killed(100)
+	k.removed()
 }

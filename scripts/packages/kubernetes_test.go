@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,9 +26,14 @@ import (
 )
 
 // manifests returns the objects of dist/kubernetes.
-func manifests(t *testing.T) (list []runtime.Object) {
+func manifests(t *testing.T) []runtime.Object {
 	t.Helper()
-	for _, name := range []string{"installer", "runtimeclass", "example"} {
+	return manifest(t, "installer", "runtimeclass", "example")
+}
+
+func manifest(t *testing.T, names ...string) (list []runtime.Object) {
+	t.Helper()
+	for _, name := range names {
 		text, err := os.ReadFile("../../dist/kubernetes/" + name + ".yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -110,31 +117,71 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
+// TestKubernetesNRI: the plugin's manifest has the API's types. The engine finds gorxe where the
+// plugin says, on the nodes of the installer.
+func TestKubernetesNRI(t *testing.T) {
+	list, installer := manifest(t, "nri"), manifest(t, "installer")
+	set := one[*appsv1.DaemonSet](t, list)
+	pod := set.Spec.Template.Spec
+	if !reflect.DeepEqual(one[*corev1.Namespace](t, list), one[*corev1.Namespace](t, installer)) || set.Namespace != one[*corev1.Namespace](t, list).Name {
+		t.Errorf("namespace %s is not that of the installer", set.Namespace)
+	}
+	if !maps.Equal(pod.NodeSelector, one[*appsv1.DaemonSet](t, installer).Spec.Template.Spec.NodeSelector) || !maps.Equal(set.Spec.Selector.MatchLabels, set.Spec.Template.Labels) {
+		t.Errorf("it runs on %v, with labels %v", pod.NodeSelector, set.Spec.Template.Labels)
+	}
+	volumes := make(map[string]string)
+	for _, v := range pod.Volumes {
+		volumes[v.Name] = v.HostPath.Path
+	}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		for _, m := range c.VolumeMounts {
+			if m.Name == "binary" && volumes[m.Name] != m.MountPath {
+				t.Errorf("the host has %s at %s", m.MountPath, volumes[m.Name])
+			}
+		}
+	}
+	plugin := pod.Containers[0].Command
+	if at := slices.Index(plugin, "--binary"); at < 0 || !strings.HasSuffix(pod.InitContainers[0].Command[2], " "+plugin[at+1]) || filepath.Dir(plugin[at+1]) != volumes["binary"] {
+		t.Errorf("%q does not start what %q copies", plugin, pod.InitContainers[0].Command)
+	}
+}
+
 // TestKustomize builds an overlay that names dist/kubernetes and another image.
 func TestKustomize(t *testing.T) {
 	files := filesys.MakeFsInMemory()
-	for _, name := range []string{"installer", "runtimeclass", "kustomization"} {
+	for _, name := range []string{"installer", "runtimeclass", "kustomization", "remove"} {
 		text, err := os.ReadFile("../../dist/kubernetes/" + name + ".yaml")
 		if err == nil {
-			err = files.WriteFile("/kubernetes/"+name+".yaml", text)
+			err = errors.Join(files.WriteFile("/kubernetes/"+name+".yaml", text), files.WriteFile("/removed/"+name+".yaml", text))
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	overlay := "resources: [../kubernetes]\nimages: [{name: gorxe, newName: registry.example/gorxe, newTag: '1.2'}]\n"
-	if err := files.WriteFile("/overlay/kustomization.yaml", []byte(overlay)); err != nil {
-		t.Fatal(err)
+	for directory, more := range map[string]string{
+		"overlay": "images: [{name: gorxe, newName: registry.example/gorxe, newTag: '1.2'}]",
+		"removed": "patches: [{path: remove.yaml, target: {kind: DaemonSet, name: gorxe-installer}}]",
+	} {
+		if err := files.WriteFile("/"+directory+"/kustomization.yaml", []byte("resources: [../kubernetes]\n"+more+"\n")); err != nil {
+			t.Fatal(err)
+		}
 	}
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "/overlay")
-	if err != nil {
-		t.Fatal(err)
+	built := func(directory string) []runtime.Object {
+		t.Helper()
+		built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, directory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := built.AsYaml()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return objects(t, text)
 	}
-	text, err := built.AsYaml()
-	if err != nil {
-		t.Fatal(err)
+	if command := one[*appsv1.DaemonSet](t, built("/removed")).Spec.Template.Spec.InitContainers[0].Command; !slices.Equal(command, []string{"sh", "/installer/install.sh", "remove"}) {
+		t.Errorf("to remove, the installer runs %q", command)
 	}
-	list := objects(t, text)
+	list := built("/overlay")
 	pod := one[*appsv1.DaemonSet](t, list).Spec.Template.Spec
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		if c.Image != "registry.example/gorxe:1.2" {
@@ -154,14 +201,15 @@ func TestKustomize(t *testing.T) {
 
 // install runs the script of the DaemonSet on the files of a node, with a gorxe of the test as that
 // of the image. The restarted services are in the file restarted.
-func install(t *testing.T, node, binary string) (string, error) {
+func install(t *testing.T, node, binary string, arguments ...string) (string, error) {
 	t.Helper()
 	script := one[*corev1.ConfigMap](t, manifests(t)).Data["install.sh"]
 	restart := filepath.Join(t.TempDir(), "restart")
 	if err := os.WriteFile(restart, []byte(`echo "$@" >"$HOST/restarted"`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("unshare", "--mount", "sh", "-ec", `mount --bind /usr/bin /usr/bin; mount -t overlay overlay -o "lowerdir=$0:/usr/bin" /usr/bin; eval "$1"`, filepath.Dir(binary), script)
+	cmd := exec.Command("unshare", "--mount", "sh", "-ec", `mount --bind /usr/bin /usr/bin; mount -t overlay overlay -o "lowerdir=$0:/usr/bin" /usr/bin; script=$1; shift; eval "$script"`, filepath.Dir(binary), script)
+	cmd.Args = append(cmd.Args, arguments...)
 	cmd.Env = append(os.Environ(), "HOST="+node, "RESTART=sh "+restart)
 	said, err := cmd.CombinedOutput()
 	return string(said), err
@@ -198,6 +246,42 @@ var nodes = map[string]struct {
 		"var/lib/rancher/rke2/agent/etc/containerd/config-v3.toml.tmpl",
 		[]string{"{{ template \"base\" . }}\n", `[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.gorxe]`}, []string{"runtimes.runc]"}, "rke2-server rke2-agent",
 	},
+}
+
+// removed: what the script has installed goes again, and once, and not under containers that need
+// it.
+func removed(t *testing.T, node, binary, config, text, restarted string) {
+	t.Helper()
+	socket := filepath.Join(node, "run/gorxe-containers-4-1.sock")
+	if err := errors.Join(os.Mkdir(filepath.Dir(socket), 0o755), os.WriteFile(socket, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := install(t, node, binary, "remove"); err == nil || !strings.Contains(said, "end their pods first") {
+		t.Errorf("with containers: %v\n%s", err, said)
+	}
+	if err := os.RemoveAll(filepath.Dir(socket)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{restarted, ""} {
+		if said, err := install(t, node, binary, "remove"); err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		names, _ := os.ReadFile(filepath.Join(node, "restarted"))
+		if strings.TrimSpace(string(names)) != want {
+			t.Errorf("restarted: %s, want %s", names, want)
+		}
+		os.Remove(filepath.Join(node, "restarted")) //nolint:errcheck // the second time there is none
+		var left []string
+		err := filepath.WalkDir(node, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				left = append(left, strings.TrimPrefix(path, node+"/"))
+			}
+			return err
+		})
+		if now, readErr := os.ReadFile(filepath.Join(node, config)); err != nil || readErr != nil || string(now) != text || !slices.Equal(left, []string{config}) {
+			t.Errorf("%v is left, and %s is, after %v:\n%s", left, config, errors.Join(err, readErr), now)
+		}
+	}
 }
 
 // TestKubernetesInstaller runs the script of the DaemonSet twice on the files of nodes. Debian's
@@ -247,6 +331,7 @@ func TestKubernetesInstaller(t *testing.T) {
 			if out, err := exec.Command(filepath.Join(node, "opt/gorxe/bin/gorxe"), "version").CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
+			defer removed(t, node, binary, c.config, c.text, c.restarted)
 			// Debian's containerd is older than version 3
 			if strings.HasPrefix(c.text, "version = 2") && c.changed == c.config {
 				dump, err := exec.Command("containerd", "--config", config, "config", "dump").CombinedOutput()

@@ -238,7 +238,7 @@ func programs(last string) (names []string) {
 
 func devices() (list []string) {
 	for _, name := range interfaces() {
-		list = append(list, "rxe0="+name)
+		list = append(list, "rxe0="+name, "mlx5_0="+name)
 	}
 	return list
 }

@@ -19,6 +19,7 @@ func sound() *Host {
 			"proc/self/status":                     {Data: []byte("Name:\tgorxe\nSeccomp:\t0\nSeccomp_filters:\t0\n")},
 			libs + "libibverbs.so.1.14.56.1":       {},
 			libs + "libibverbs/librxe-rdmav57.so":  {},
+			libs + "libibverbs/libmlx5-rdmav57.so": {},
 			libs + "librdmacm.so.1.3.56.1":         {},
 			"usr/lib64/libibverbs.so.1":            {},
 			"usr/lib64/libibverbs/librxe-rdmav.so": {},
@@ -57,7 +58,7 @@ func TestSoundHost(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if Worst(findings) != OK || len(findings) != 15 {
+	if Worst(findings) != OK || len(findings) != 16 {
 		t.Errorf("%d findings, the worst is %v", len(findings), Worst(findings))
 	}
 }
@@ -91,6 +92,7 @@ func TestFaults(t *testing.T) {
 		"no library":       {func(h *Host) { h.without("libibverbs.so") }, "libibverbs", Warning, "not found", "apt install"},
 		"old library":      {func(h *Host) { h.with(libs+"libibverbs.so.1.14.44.0", "") }, "libibverbs", Note, "rdma-core 44", "55"},
 		"no provider":      {func(h *Host) { h.without("librxe") }, "librxe", Warning, "no provider", "ibverbs-providers"},
+		"no mlx5":          {func(h *Host) { h.without("libmlx5") }, "libmlx5", Note, "not found", "ibverbs-providers"},
 		"no CM library":    {func(h *Host) { h.without("librdmacm") }, "librdmacm", Note, "not found", "librdmacm1"},
 		"no address":       {func(h *Host) { h.Addresses = func() ([]Address, error) { return nil, errors.New("no address at all") } }, "interface", Failure, "no address at all", "ip link set lo up"},
 		"interface down": {func(h *Host) {

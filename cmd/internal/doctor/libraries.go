@@ -47,7 +47,7 @@ func rdmaCore(name string) (release int, ok bool) {
 }
 
 func (h *Host) libraries() []Finding {
-	return []Finding{h.libibverbs(), h.librxe(), h.librdmacm()}
+	return []Finding{h.libibverbs(), h.librxe(), h.libmlx5(), h.librdmacm()}
 }
 
 func (h *Host) libibverbs() Finding {
@@ -72,6 +72,15 @@ func (h *Host) librxe() Finding {
 		return Finding{Subject: "librxe", Text: "libibverbs has its provider for gorxe's devices"}
 	}
 	return Finding{"librxe", Warning, "libibverbs has no provider for gorxe's devices",
+		"Debian, Ubuntu: apt install ibverbs-providers; Fedora: dnf install libibverbs"}
+}
+
+// libmlx5 is the provider of the devices of --like.
+func (h *Host) libmlx5() Finding {
+	if len(h.find("libibverbs/libmlx5-rdmav*.so")) > 0 {
+		return Finding{Subject: "libmlx5", Text: "libibverbs has the provider for devices of --like"}
+	}
+	return Finding{"libmlx5", Note, "not found; programs with a device of gorxe run --like need it",
 		"Debian, Ubuntu: apt install ibverbs-providers; Fedora: dnf install libibverbs"}
 }
 

@@ -19,14 +19,15 @@ const failed = 125
 
 // Enter runs this program again in namespaces of its own, where it may make hosts. A user namespace
 // gives an ordinary user the right to do so. It returns the exit code when the program inside has
-// ended, which gets a SIGTERM at the end of ctx. What names the wish of the user, for errors.
-func Enter(ctx context.Context, what string, args []string) (int, error) {
+// ended, which gets a SIGTERM at the end of ctx. What names the wish of the user, for errors. The
+// program has the files from descriptor 3 on.
+func Enter(ctx context.Context, what string, args []string, files ...*os.File) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return failed, err
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdin, os.Stdout, os.Stderr, files
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGTERM}
 	if uid := os.Geteuid(); uid != 0 {
 		gid := os.Getegid()

@@ -101,10 +101,11 @@ var idle = []string{"sleep", "infinity"}
 type run struct {
 	Config
 	network *hosts.Network
-	dir     string                   // for sockets
-	begun   map[string]chan struct{} // closed when the program of a host, and so its daemon, has begun
-	ready   map[string]chan struct{} // closed when that program is ready
-	fail    context.CancelCauseFunc
+	dir     string // for sockets
+	// closed when the program of a host, and so its daemon, has begun
+	begun map[string]chan struct{}
+	ready map[string]chan struct{} // closed when that program is ready
+	fail  context.CancelCauseFunc
 	// lasting are the programs that are not in the background.
 	lasting sync.WaitGroup
 

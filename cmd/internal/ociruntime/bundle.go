@@ -57,14 +57,21 @@ func readSpec(name string) (spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber() // 64-bit limits keep their digits
-	var s spec
-	if err := dec.Decode(&s); err != nil {
+	s, err := decode(text)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	return s, nil
+}
+
+func decode(text []byte) (s spec, err error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber() // 64-bit limits keep their digits
+	if err := dec.Decode(&s); err != nil {
+		return nil, err
+	}
 	if s == nil {
-		return nil, fmt.Errorf("%s: no JSON object", name)
+		return nil, errors.New("no JSON object")
 	}
 	return s, nil
 }

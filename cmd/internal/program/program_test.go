@@ -24,7 +24,8 @@ func TestStopGroup(t *testing.T) {
 	w.Close()
 	must.Get[int](t)(io.ReadFull(r, make([]byte, 2))) // sleep is started
 	p.Stop()
-	if _, err := io.ReadAll(r); err != nil || p.Code() != 128+15 { // it returns when no process has the pipe
+	// it returns when no process has the pipe
+	if _, err := io.ReadAll(r); err != nil || p.Code() != 128+15 {
 		t.Errorf("%v, exit code %d", err, p.Code())
 	}
 }

@@ -52,28 +52,25 @@ func damaged(faults []fault.Status) string {
 }
 
 // blame returns sentences about which side was at fault, as far as it can be known.
-func (r *Run) blame(c *report.Capture) (list []string) {
-	events := slices.Concat(r.blameRules(), blameDevices(c, r.Faults), r.deaths(), r.blameSides(c))
-	sortEvents(events)
-	for _, e := range events {
-		list = append(list, e.text)
-	}
+func (r *Run) blame(c *report.Capture) []event {
+	list := slices.Concat(r.blameRules(), blameDevices(c, r.Faults), r.deaths(), r.blameSides(c))
+	sortEvents(list)
 	switch {
 	case len(list) > 0 && (len(r.records()) > 0 || r.Report == nil || !r.Failed()):
 	case len(list) > 0:
-		list = append(list, "The device refused no verb, and no work request failed. See the program's own output, too.")
+		list = append(list, event{text: "The device refused no verb, and no work request failed. See the program's own output, too."})
 	case r.Report == nil:
-		list = append(list, "It is not known, because the daemon is gone: "+cell(r.Trouble)+".")
+		list = append(list, event{text: "It is not known, because the daemon is gone: " + cell(r.Trouble) + ".", bad: true})
 	case !r.Failed():
-		list = append(list, "No one: "+r.subject()+" ended well, and the device saw no error.")
+		list = append(list, event{text: "No one: " + r.subject() + " ended well, and the device saw no error."})
 	case r.Missed && r.Exit == 0 && r.Signal == "":
-		list = append(list, "No one: "+r.subject()+" ended well. A fault rule found nothing to hit: see the table below.")
+		list = append(list, event{text: "No one: " + r.subject() + " ended well. A fault rule found nothing to hit: see the table below."})
 	case r.Signal == "SIGTERM" && r.Role != "":
-		list = append(list, "gorxe pair ends an end so when the other one has failed, or by --stop-server: see the verdict of the other end. Here, the device refused no verb, and no work request failed.")
+		list = append(list, event{text: "gorxe pair ends an end so when the other one has failed, or by --stop-server: see the verdict of the other end. Here, the device refused no verb, and no work request failed.", bad: true})
 	case r.Signal != "":
-		list = append(list, "Who sent "+r.Signal+" to "+r.subject()+" is not known. The device refused no verb, and no work request failed.")
+		list = append(list, event{text: "Who sent " + r.Signal + " to " + r.subject() + " is not known. The device refused no verb, and no work request failed.", bad: true})
 	default:
-		list = append(list, "**"+start(r.subject())+"**, outside of RDMA: the device refused no verb and no work request failed. See the program's own output.")
+		list = append(list, event{text: "**" + start(r.subject()) + "**, outside of RDMA: the device refused no verb and no work request failed. See the program's own output.", bad: true})
 	}
 	return list
 }
@@ -117,7 +114,7 @@ func (r *Run) blameSides(c *report.Capture) (list []event) {
 			s += r.silence(c, x) + r.peerEnded(x)
 		}
 		// One error often has a record on each side. So the sides stay together, in their order.
-		list = append(list, event{r.records()[0].Time, s})
+		list = append(list, event{r.records()[0].Time, s, true, x, nil})
 	}
 	return list
 }
@@ -155,7 +152,7 @@ func (r *Run) blameRules() (list []event) {
 			if f.First != nil {
 				at = f.First.Time
 			}
-			list = append(list, event{at, fmt.Sprintf("**The fault rule** `%s`, on purpose: it hit %s. Errors below may follow from it.",
+			list = append(list, event{at: at, hit: f.First, text: fmt.Sprintf("**The fault rule** `%s`, on purpose: it hit %s. Errors below may follow from it.",
 				code(f.Rule), plural.Of(f.Fired, "candidate"))})
 		}
 	}
@@ -172,7 +169,7 @@ func blameDevices(c *report.Capture, faults []fault.Status) (list []event) {
 			list = append(list, event{text: fmt.Sprintf("The packets of %v break the protocol, and a fault rule damaged packets.", s.address)})
 			continue
 		}
-		list = append(list, event{text: fmt.Sprintf("**The device** at %v: it broke the protocol, with %s.", s.address, plural.Of(s.violations, "violation"))})
+		list = append(list, event{bad: true, text: fmt.Sprintf("**The device** at %v: it broke the protocol, with %s.", s.address, plural.Of(s.violations, "violation"))})
 	}
 	return list
 }

@@ -9,13 +9,17 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/explain/plural"
+	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // event is what happened at a time; the zero time is not known.
 type event struct {
-	at   time.Time
-	text string
+	at     time.Time
+	text   string
+	bad    bool            // something is wrong
+	record *explain.Record // that it is about; nil: about none
+	hit    *fault.Event    // the first of a fault rule
 }
 
 // sortEvents puts events in their order. Those of unknown time stay in front.
@@ -142,7 +146,7 @@ func (r *Run) deaths() (list []event) {
 		if e.Role != "" {
 			name = fmt.Sprintf("**The %s** (`%s`, pid %d)", plain(e.Role), code(e.Name), e.PID)
 		}
-		list = append(list, event{e.Time, fmt.Sprintf("%s, after %s: it %s%s.", name, r.after(e.Time), howEnded(e), what)})
+		list = append(list, event{at: e.Time, text: fmt.Sprintf("%s, after %s: it %s%s.", name, r.after(e.Time), howEnded(e), what), bad: true})
 		if len(list) == maxRows {
 			break
 		}
@@ -270,8 +274,7 @@ func (r *Run) had(pid int, qpn uint32) bool {
 }
 
 // happened is the list of errors and of ends, in their order.
-func (r *Run) happened() (list []string) {
-	var events []event
+func (r *Run) happened() (events []event) {
 	records := r.records()
 	for i := range records {
 		x := &records[i]
@@ -279,22 +282,21 @@ func (r *Run) happened() (list []string) {
 		if x.Count > 1 {
 			times = fmt.Sprintf(" (%d times)", x.Count)
 		}
-		events = append(events, event{x.Time, fmt.Sprintf("%s: %s%s", whose(x), cell(x.String()), times)})
+		events = append(events, event{x.Time, fmt.Sprintf("%s: %s%s", whose(x), cell(x.String()), times), true, x, nil})
 	}
 	var ends []event
 	for _, e := range r.notable() {
-		ends = append(ends, event{e.Time, fmt.Sprintf("%s %s.", nameOf(e.Role, e.Name, e.PID), howEnded(e))})
+		ends = append(ends, event{at: e.Time, text: fmt.Sprintf("%s %s.", nameOf(e.Role, e.Name, e.PID), howEnded(e)), bad: bad(e)})
 	}
 	events = append(ends, events...) // at the same time, an end comes first
 	sortEvents(events)
-	for i, e := range events {
-		at := ""
-		if !e.at.IsZero() {
-			at = "After " + r.after(e.at) + ", "
-		} else {
+	for i := range events {
+		e := &events[i]
+		if e.at.IsZero() {
 			e.text = start(e.text)
+		} else {
+			e.text = "After " + r.after(e.at) + ", " + e.text
 		}
-		list = append(list, fmt.Sprintf("%d. %s%s", i+1, at, e.text))
 	}
-	return list
+	return events
 }

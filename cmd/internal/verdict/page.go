@@ -27,7 +27,7 @@ func (r *Run) page(w io.Writer, c *report.Capture) error {
 	r.hostsSection(p)
 	p.line("\n## Which side was at fault\n")
 	for _, s := range r.blame(c) {
-		p.line("- %s", s)
+		p.line("- %s", s.text)
 	}
 	r.errorsSection(p)
 	r.wireSection(p, c)
@@ -37,7 +37,7 @@ func (r *Run) page(w io.Writer, c *report.Capture) error {
 	p.line("\n## Files\n")
 	for _, f := range [...][2]string{
 		{CaptureFile, fmt.Sprintf("every packet, up to %d MiB", CaptureMax>>20)},
-		{LadderFile, "the packets as a page, with a ladder for each connection"},
+		{LadderFile, "all this as a page, with the packets of each connection"},
 		{CheckFile, "what `gorxe pcap check` says of them; also as " + CheckJSON},
 		{ErrorsFile, "the errors"}, {ObjectsFile, "the objects at the end"},
 		{FaultsFile, "the fault rules"}, {RunFile, "the command and its end"},
@@ -116,7 +116,7 @@ func (r *Run) errorsSection(p *page) {
 		if i == 0 && kept < e.Total || i == 0 && e.Total == 0 {
 			p.line("")
 		}
-		p.line("%s", s)
+		p.line("%d. %s", i+1, s.text)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 const (
 	PageFile    = "verdict.md"
 	CaptureFile = "packets.pcapng"
-	LadderFile  = "packets.html"
+	LadderFile  = "verdict.html"
 	CheckFile   = "check.txt"
 	CheckJSON   = "check.json"
 	ObjectsFile = "objects.json"

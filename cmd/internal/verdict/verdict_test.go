@@ -16,8 +16,8 @@ import (
 	"github.com/gorxe/gorxe/rocev2"
 )
 
-// verdictOf writes a verdict whose capture has no packet, and returns the page.
-func verdictOf(t *testing.T, r *Run) string {
+// writtenOf writes a verdict whose capture has no packet, and returns the path of the page.
+func writtenOf(t *testing.T, r *Run) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "new", "dir")
 	if err := Prepare(dir); err != nil {
@@ -33,7 +33,13 @@ func verdictOf(t *testing.T, r *Run) string {
 	if err := r.Write(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(PagePath(dir))
+	return PagePath(dir)
+}
+
+// verdictOf writes a verdict whose capture has no packet, and returns the page.
+func verdictOf(t *testing.T, r *Run) string {
+	t.Helper()
+	page, err := os.ReadFile(writtenOf(t, r))
 	if err != nil {
 		t.Fatal(err)
 	}

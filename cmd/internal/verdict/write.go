@@ -71,11 +71,8 @@ func (r *Run) check(ctx context.Context, dir string) (*report.Capture, error) {
 	var text bytes.Buffer
 	printer := report.NewFindings(&text, maxFindings)
 	var listed []conformance.Finding
-	var packets ladder.Collector
+	packets := ladder.Collector{Story: r.story()}
 	r.lost = make(map[*conformance.Flow]uint64)
-	if r.Failed() {
-		packets.Outcome = r.ending()
-	}
 	rep, err := file.Check(conformance.Options{OnFinding: func(x *conformance.Finding) {
 		if printer.Count(x) {
 			printer.Print(CaptureFile, x)
@@ -102,6 +99,7 @@ func (r *Run) check(ctx context.Context, dir string) (*report.Capture, error) {
 		text.WriteString(CaptureFile + ": " + checked.Err.Error() + "\n")
 	}
 	packets.Findings(checked.AtEnd)
+	packets.Story.Sides = sentences(r.blame(checked))
 	return checked, errors.Join(
 		write(dir, CheckFile, func(w io.Writer) error {
 			_, err := text.WriteTo(w)

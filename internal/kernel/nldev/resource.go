@@ -183,14 +183,16 @@ const migrated = 0
 func (q *QP) put(m *builder, _ bool) {
 	m.u32(attrPortIndex, firstPort)
 	m.u32(attrResLQPN, q.Num)
-	m.u32(attrResPDN, q.PD)
+	if q.PD != 0 { // an XRC target has none
+		m.u32(attrResPDN, q.PD)
+	}
 	m.u32(attrResPID, q.PID)
 	if q.Connected {
 		m.u32(attrResRQPN, q.DestQPN)
 		m.u32(attrResRQPSN, q.RecvPSN)
 	}
 	m.u32(attrResSQPSN, q.SendPSN)
-	if q.Connected {
+	if q.Connected || q.XRC {
 		m.u8(attrResPathMigState, migrated)
 	}
 	m.u8(attrResType, q.Type)
@@ -244,14 +246,17 @@ func (x *Context) put(m *builder, _ bool) {
 
 func (s *SRQ) number() uint32 { return s.ID }
 
-// basicSRQ is IB_SRQT_BASIC.
-const basicSRQ = 0
+// xrcSRQ is IB_SRQT_XRC, the type of SRQs with a completion queue.
+const xrcSRQ = 1
 
 // put is fill_res_srq_entry. The queue pairs are listed as ranges of numbers.
 func (s *SRQ) put(m *builder, _ bool) {
 	m.u32(attrResSRQN, s.ID)
-	m.u8(attrResType, basicSRQ)
+	m.u8(attrResType, s.Type)
 	m.u32(attrResPDN, s.PD)
+	if s.Type == xrcSRQ {
+		m.u32(attrResCQN, s.CQ)
+	}
 	m.srqQPs(s.QPs)
 	m.u32(attrResPID, s.PID)
 }

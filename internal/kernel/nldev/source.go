@@ -81,8 +81,9 @@ type QP struct {
 	Num, DestQPN     uint32
 	RecvPSN, SendPSN uint32
 	Type, State      uint8
-	Connected        bool // RC or UC: it has a destination
-	PD               uint32
+	Connected        bool // RC or UC: its destination is shown
+	XRC              bool
+	PD               uint32 // 0: an XRC target has none
 	PID              uint32
 }
 
@@ -115,6 +116,8 @@ type Context struct {
 // SRQ is a shared receive queue.
 type SRQ struct {
 	ID, PD uint32
+	Type   uint8    // enum ib_srq_type
+	CQ     uint32   // of XRC
 	QPs    []uint32 // the queue pairs that receive from it, in rising order
 	PID    uint32
 }

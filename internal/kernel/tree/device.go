@@ -13,9 +13,13 @@ type Device struct {
 	Gone  bool   // the tree does not have it; the others keep their numbers
 	Index int    // N of uverbsN, from 0 to MaxDevices-1
 
-	Parent Parent    // as the driver has it
-	NUMA   *NUMANode // where the parent is; nil: at no node, and near all processors
-	ABI    uint32    // of the provider's private structs: abi_version of uverbsN
+	Parent Parent // as the driver has it
+	// NUMA is where in the machine the parent is; nil: nobody knows, and all processors are near.
+	NUMA *NUMANode
+	// OnBus are the devices that the host has on the parent's bus, if that is PCI: readers list
+	// them together.
+	OnBus []string
+	ABI   uint32 // of the provider's private structs: abi_version of uverbsN
 
 	NodeGUID     uint64 // most significant byte first, as printed
 	SysImageGUID uint64
@@ -50,12 +54,6 @@ type Device struct {
 	CMCounters []CounterDir
 }
 
-// NUMANode is its number, and its processors as sysfs has them.
-type NUMANode struct {
-	Number        int
-	CPUs, CPUList string
-}
-
 // Parent is the bus device of a NIC, above the RDMA device. No two devices have the same.
 type Parent struct {
 	// below /sys/devices: platform/rxe0.gorxe, pci0000:00/0000:00:1f.7. The host does not have it
@@ -69,6 +67,12 @@ type Parent struct {
 func (p *Parent) dir() string       { return "/sys/devices/" + p.Dir }
 func (p *Parent) busDir() string    { return "/sys/bus/" + p.Bus }
 func (p *Parent) driverDir() string { return p.busDir() + "/drivers/" + p.Driver }
+
+// NUMANode is a part of the machine, with texts of sysfs.
+type NUMANode struct {
+	Number        int
+	CPUs, CPUList string // cpumap and cpulist
+}
 
 // CounterDir is a directory of counters.
 type CounterDir struct {

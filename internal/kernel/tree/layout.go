@@ -53,6 +53,7 @@ func New(devs []Device, files ...CharFile) *Tree {
 			t.above[dir] = true
 		}
 	}
+	t.pci = b.nodes[pciDevices] != nil
 	return t
 }
 
@@ -148,13 +149,15 @@ func (b *builder) device(index int, d *Device) {
 	defer func() { b.mtime = created }()
 
 	parent := d.Parent.dir()
-	b.parentDevice(&d.Parent, d.Netdev, d.NUMA)
+	b.parentDevice(&d.Parent, d)
 	dir := parent + "/infiniband/" + d.Name
 	b.dir(path.Dir(dir))
 	b.dir(dir)
 	b.link(dir+"/device", parent)
 	b.link(classInfiniband+"/"+d.Name, dir)
-	b.link(devicesInfiniband+"/"+d.Name, dir)
+	if !d.Parent.isPCI() {
+		b.link(devicesInfiniband+"/"+d.Name, dir)
+	}
 	b.driverCore(dir, classInfiniband, "NAME="+d.Name+"\n")
 	b.constant(dir+"/node_type", "1: CA\n")
 	b.constant(dir+"/node_guid", guid(d.NodeGUID))
@@ -193,15 +196,28 @@ func (b *builder) driverCore(dir, class, uevent string) {
 	}
 }
 
+// charDir lays out the directory of a character device: below the parent, if that is on a bus where
+// the kernel does so, or else among those without a parent.
+func (b *builder) charDir(d *Device, class, virtual, name string) string {
+	dir := virtual + "/" + name
+	if d.Parent.isPCI() {
+		above := d.Parent.dir() + "/" + path.Base(class)
+		b.dir(above)
+		dir = above + "/" + name
+		b.link(dir+"/device", d.Parent.dir())
+	}
+	b.dir(dir)
+	b.link(class+"/"+name, dir)
+	return dir
+}
+
 // uverbs lays out the character device: uverbs_main.c, ib_uverbs_add_one and
 // uverbs_devnode.
 func (b *builder) uverbs(index int, d *Device) {
 	name := "uverbs" + strconv.Itoa(d.Index)
-	dir := devicesVerbs + "/" + name
+	dir := b.charDir(d, classVerbs, devicesVerbs, name)
 	minor := uverbsBaseMinor + d.Index
 	number := fmt.Sprintf("%d:%d", uverbsMajor, minor)
-	b.dir(dir)
-	b.link(classVerbs+"/"+name, dir)
 	b.driverCore(dir, classVerbs, fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=infiniband/%s\nDEVMODE=0666\n", uverbsMajor, minor, name))
 	b.constant(dir+"/ibdev", d.Name+"\n")
 	b.constant(dir+"/abi_version", decimal(uint64(d.ABI)))
@@ -218,11 +234,9 @@ func (b *builder) uverbs(index int, d *Device) {
 // ib_umad_init_port, and umad_class. A RoCE port has no issm, because it has no subnet manager.
 func (b *builder) umad(index int, d *Device) {
 	name := umadPrefix + strconv.Itoa(d.Index)
-	dir := devicesMAD + "/" + name
+	dir := b.charDir(d, classMAD, devicesMAD, name)
 	minor := umadBaseMinor + d.Index
 	number := fmt.Sprintf("%d:%d", uverbsMajor, minor)
-	b.dir(dir)
-	b.link(classMAD+"/"+name, dir)
 	b.driverCore(dir, classMAD, fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=infiniband/%s\n", uverbsMajor, minor, name))
 	b.constant(dir+"/ibdev", d.Name+"\n")
 	b.constant(dir+"/port", "1\n")

@@ -4,17 +4,18 @@ import (
 	"fmt"
 	"path"
 	"runtime"
+	"strconv"
 	"strings"
 )
 
 // parentDevice lays out the parent of a device. The package comment lists its readers. rdma_rxe has
 // no parent and is below devices/virtual, where hwloc does not look for devices. The directory net
 // names the network interface, as that of an adapter does.
-func (b *builder) parentDevice(p *Parent, netdev string, at *NUMANode) {
-	dir, driver := p.dir(), p.driverDir()
+func (b *builder) parentDevice(p *Parent, d *Device) {
+	dir, driver, netdev := p.dir(), p.driverDir(), d.Netdev
 	b.dir(driver)
 	b.dir(dir)
-	b.driverCore(dir, p.busDir(), "DRIVER="+p.Driver+"\n")
+	b.driverCore(dir, p.busDir(), p.uevent())
 	b.link(dir+"/driver", driver)
 	b.link(driver+"/"+path.Base(dir), dir)
 	if netdev != "" {
@@ -24,13 +25,17 @@ func (b *builder) parentDevice(p *Parent, netdev string, at *NUMANode) {
 	for name, value := range p.Attributes {
 		b.constant(dir+"/"+name, value+"\n")
 	}
-	if at == nil {
-		at = &NUMANode{-1, cpuMask(runtime.NumCPU()), cpuList(runtime.NumCPU())}
+	node := d.NUMA
+	if node == nil {
+		node = &NUMANode{Number: -1, CPUs: cpuMask(runtime.NumCPU()), CPUList: cpuList(runtime.NumCPU())}
 	}
-	b.constant(dir+"/numa_node", fmt.Sprintln(at.Number))
-	b.constant(dir+"/local_cpus", at.CPUs)
-	b.constant(dir+"/local_cpulist", at.CPUList)
+	b.constant(dir+"/numa_node", strconv.Itoa(node.Number)+"\n")
+	b.constant(dir+"/local_cpus", node.CPUs+"\n")
+	b.constant(dir+"/local_cpulist", node.CPUList+"\n")
 	b.owned = append(b.owned, dir, driver)
+	if p.isPCI() {
+		b.pci(p, d.OnBus)
+	}
 }
 
 // cpuMask is the mask of CPUs 0 to n-1 in the kernel's form (%*pb): words of 32
@@ -41,13 +46,13 @@ func cpuMask(n int) string {
 		first = 32
 	}
 	mask := fmt.Sprintf("%x", uint64(1)<<first-1)
-	return mask + strings.Repeat(",ffffffff", (n-first)/32) + "\n"
+	return mask + strings.Repeat(",ffffffff", (n-first)/32)
 }
 
 // cpuList is the same as a list (%*pbl).
 func cpuList(n int) string {
 	if n == 1 {
-		return "0\n"
+		return "0"
 	}
-	return fmt.Sprintf("0-%d\n", n-1)
+	return fmt.Sprintf("0-%d", n-1)
 }

@@ -130,7 +130,8 @@ func (t *Tree) attributes(dir string) []Attribute {
 		return list
 	}
 	for _, e := range n.Entries() {
-		if e.Kind == File {
+		// Of PCI: one is no text, and the other has no resources.
+		if e.Kind == File && e.Name != "config" && e.Name != "resource" {
 			list = append(list, t.attribute(dir, e.Name))
 		}
 	}

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"bytes"
 	"path"
 	"strings"
 
@@ -13,6 +14,7 @@ type Tree struct {
 	nodes   map[string]*Node // by Path; tables' files are not in it
 	parents []string         // of the devices, and their drivers
 	above   map[string]bool  // see Above
+	pci     bool             // it has devices on that bus
 }
 
 // Character devices' numbers (drivers/infiniband/core/uverbs_main.c,
@@ -52,7 +54,11 @@ var deviceTrees = map[string]bool{"bus": true, "class": true, "dev": true, "devi
 //   - rdma_cm of class misc
 //   - anywhere in /sys, names that are infiniband or begin with infiniband_: the classes, and
 //     the directories where PCI devices keep their RDMA devices
-//   - the parents of the tree's devices, with their driver
+//   - the parents of the tree's devices, with their driver, and the root of their bus if that is
+//     PCI
+//
+// The directory /sys/bus/pci/devices is the tree's if it has devices there, but what is in it
+// beside them is the host's.
 func (t *Tree) Owns(p string) bool {
 	if !strings.HasPrefix(p, "/") {
 		return false
@@ -74,7 +80,7 @@ func (t *Tree) owned(p string) bool {
 	if !ok {
 		return false
 	}
-	if below(p, classMisc+"/"+rdmaCM) || below(p, devicesMisc+"/"+rdmaCM) {
+	if below(p, classMisc+"/"+rdmaCM) || below(p, devicesMisc+"/"+rdmaCM) || t.pci && p == pciDevices {
 		return true
 	}
 	for _, dir := range t.parents {
@@ -95,6 +101,10 @@ func (t *Tree) owned(p string) bool {
 	}
 	return false
 }
+
+// HasPCI reports whether a path may lead to the tree's devices on the PCI bus, as one of NCCL does
+// that is elsewhere after lexical cleaning: /sys/class/pci_bus/BUS/../../DEVICE.
+func (t *Tree) HasPCI(p []byte) bool { return t.pci && bytes.Contains(p, []byte("pci")) }
 
 // below reports whether p is dir or in it.
 func below(p, dir string) bool {

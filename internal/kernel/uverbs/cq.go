@@ -23,7 +23,7 @@ func (r *cqRes) Destroy(o *dispatch.Object, _ bool) error {
 	if err := r.cq.Destroy(); err != nil {
 		return err
 	}
-	r.f.dev.disown(r.cq)
+	r.f.dev.disown(r.cq, o)
 	r.mem.Free()
 	if r.channel != nil {
 		o.CompReported = r.channel.Forget(o)
@@ -47,7 +47,11 @@ func (k *call) createCQ(o *dispatch.Object, req *newCQ) (*cqRes, error) {
 	if req.compVector >= k.f.dev.compVectors {
 		return nil, kernel.Refuse(unix.EINVAL, "comp_vector", "exceeds num_comp_vectors", "use 0")
 	}
-	mem, err := k.f.ctx.NewCQ(udata{k}, provider.CQRequest{Handle: o.Handle, Entries: req.cqe, Flags: req.flags})
+	ask := provider.CQRequest{Handle: o.Handle, Entries: req.cqe, Flags: req.flags}
+	if ch := req.channel; ch != nil {
+		ask.Notify = func() { ch.notify(o.User, o) }
+	}
+	mem, err := k.f.ctx.NewCQ(udata{k}, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +59,8 @@ func (k *call) createCQ(o *dispatch.Object, req *newCQ) (*cqRes, error) {
 	setAsync(o, req.async)
 	r := &cqRes{f: k.f, channel: req.channel, mem: mem, number: k.f.dev.numbers.cqs.Add(1)}
 	init := rxe.CQInit{Entries: min(mem.Entries(), int(k.f.sub.Attr().MaxCQE)), Ring: mem.Ring()}
-	if ch := req.channel; ch != nil {
-		init.OnCompletion = func(*rxe.CQ) { ch.notify(o.User, o) }
+	if ask.Notify != nil {
+		init.OnCompletion = func(*rxe.CQ) { ask.Notify() }
 	}
 	if r.cq, err = k.f.sub.CreateCQ(init); err != nil {
 		mem.Free()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,12 +45,13 @@ type Device struct {
 	gone        atomic.Bool // Close was called
 	numbers     numbers
 	tables      dispatch.Tables // with the driver's methods
+	xrc         bool            // the driver has XRC
 	describe    func(fd int) (bufmem.Info, error)
 
-	// owners maps objects of the engine to the objects that events name. Events come with
-	// a QP locked, so this is a leaf lock.
+	// owners maps objects of the engine to the objects that events name. Several programs may have
+	// opened an XRC target. Events come with a QP locked, so this is a leaf lock.
 	mu     sync.Mutex
-	owners map[any]*dispatch.Object // *rxe.QP, *rxe.CQ, *rxe.SRQ
+	owners map[any][]*dispatch.Object // *rxe.QP, *rxe.CQ, *rxe.SRQ
 	files  map[*File]struct{}
 }
 
@@ -67,8 +69,11 @@ func NewDevice(cfg Config) (*Device, error) {
 		compVectors: uint32(runtime.NumCPU()),
 		tables:      tablesWith(cfg.Driver.Methods()),
 		describe:    bufmem.Describe,
-		owners:      make(map[any]*dispatch.Object),
+		owners:      make(map[any][]*dispatch.Object),
 		files:       make(map[*File]struct{}),
+	}
+	if x, ok := cfg.Driver.(provider.XRC); ok && x.HasXRC() {
+		d.xrc, d.tables = true, withXRC(d.tables)
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -196,13 +201,12 @@ func (d *Device) Event(ev rxe.Event) {
 
 func (d *Device) eventOf(engine any, typ rxe.EventType) {
 	d.mu.Lock()
-	o := d.owners[engine]
+	owners := d.owners[engine] // own and disown make new ones
 	d.mu.Unlock()
-	if o == nil {
-		return
-	}
-	if a, ok := o.Async.(*asyncFD); ok {
-		a.push(o.User, uint32(typ), o)
+	for _, o := range owners {
+		if a, ok := o.Async.(*asyncFD); ok {
+			a.push(o.User, uint32(typ), o)
+		}
 	}
 }
 
@@ -210,13 +214,16 @@ func (d *Device) eventOf(engine any, typ rxe.EventType) {
 func (d *Device) own(engine any, o *dispatch.Object) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.owners[engine] = o
+	d.owners[engine] = append(slices.Clip(d.owners[engine]), o)
 }
 
-func (d *Device) disown(engine any) {
+func (d *Device) disown(engine any, o *dispatch.Object) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.owners, engine)
+	left := slices.DeleteFunc(slices.Clone(d.owners[engine]), func(other *dispatch.Object) bool { return other == o })
+	if d.owners[engine] = left; len(left) == 0 {
+		delete(d.owners, engine)
+	}
 }
 
 func (d *Device) forget(f *File) {

@@ -91,6 +91,7 @@ var errnos = []struct {
 	{rxe.ErrLimit, unix.ENOMEM},
 	{rxe.ErrNotSupported, unix.EOPNOTSUPP},
 	{rxe.ErrPermission, unix.EPERM},
+	{rxe.ErrNoDomain, unix.EAGAIN},
 	// the device is going away: nothing else closes an object that is held
 	{rxe.ErrClosed, unix.EIO},
 }

@@ -41,6 +41,7 @@ type File struct {
 	chaos   *rxe.Chaos
 	faults  kernel.FaultPoint
 	reports Reports // nil: not wanted
+	watcher Watcher // nil: none
 	unhook  func()  // of the budget
 
 	gate    gate
@@ -133,6 +134,9 @@ func (f *File) leave(k *call, err error) {
 	if err != nil {
 		f.refused(k, err)
 	}
+	if f.watcher != nil {
+		f.watched(k, err)
+	}
 	k.End(err)
 	if err != nil && errors.Is(err, quota.ErrSpent) {
 		f.spent.Do(func() {
@@ -201,7 +205,7 @@ func (f *File) teardown() {
 
 // teardownOrder is the order in which objects depend on each other. The objects of a driver's own
 // types come last, all at once, before the protection domains.
-var teardownOrder = []uapi.ObjectType{uapi.ObjQP, uapi.ObjAH, uapi.ObjSRQ, uapi.ObjMW, uapi.ObjMR, uapi.ObjCQ, driverObjects, uapi.ObjPD}
+var teardownOrder = []uapi.ObjectType{uapi.ObjQP, uapi.ObjAH, uapi.ObjSRQ, uapi.ObjMW, uapi.ObjMR, uapi.ObjCQ, uapi.ObjXRCD, driverObjects, uapi.ObjPD}
 
 const driverObjects uapi.ObjectType = 1<<16 - 1
 

@@ -202,6 +202,9 @@ func writeReregMR(k *call, req *uapi.ReregMRReq) error {
 	if g.dmabuf == nil {
 		old.Close()
 	}
+	if k.f.watcher != nil {
+		k.f.watcher.Changed(r, r.watched(), k.Caller)
+	}
 	return dispatch.Respond(&k.Call, uapi.ReregMRResp{LKey: uint32(r.mr.LKey()), RKey: r.rkey()})
 }
 

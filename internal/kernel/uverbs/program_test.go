@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sys/fdid"
@@ -273,9 +274,13 @@ type form struct {
 
 var forms = []form{{"write", (*program).write}, {"ioctl", (*program).invoke}}
 
+// allCommands are those of a device with XRC.
+var allCommands = sync.OnceValue(func() []dispatch.Command { return withXRC(tables).Commands })
+
 // hasResponse says of a plain command that its request begins with the address.
 func hasResponse(cmd uint32) bool {
-	return cmd&uapi.CmdExtended == 0 && int(cmd) < len(commands) && commands[cmd].Responds
+	all := allCommands()
+	return cmd&uapi.CmdExtended == 0 && int(cmd) < len(all) && all[cmd].Responds
 }
 
 // Write makes a request by write().

@@ -15,10 +15,13 @@ type qpRes struct {
 	f      *File
 	qp     *rxe.QP
 	domain *rxe.PD
-	srq    *srqRes // nil: none
+	srq    *srqRes  // nil: none
+	xrcd   *xrcdRes // of an XRC target; else nil
 	mem    provider.QP
 	caps   rxe.QPCap // of the queues as they are
 	slot   uint32    // in File.live
+	sendCQ *cqRes
+	sigAll bool
 
 	groups groupSet
 }
@@ -41,7 +44,8 @@ func (r *qpRes) Destroy(o *dispatch.Object, closing bool) error {
 	}
 	o.Doorbell.Store(nil)
 	r.f.live.remove(r)
-	r.f.dev.disown(r.qp)
+	r.f.dev.disown(r.qp, o)
+	r.xrcd.leave()
 	r.mem.Free()
 	return nil
 }
@@ -56,18 +60,25 @@ type newQP struct {
 	pd             *pdRes
 	sendCQ, recvCQ *cqRes
 	srq            *srqRes
+	xrcd           *xrcdRes // of an XRC target, which has none of the others
 	async          *asyncFD
 }
 
 // createQP makes a queue pair. The driver makes its queues and checks what it has to
 // say about the request.
 func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
-	r := &qpRes{f: k.f, domain: req.pd.pd, srq: req.srq}
+	r := &qpRes{f: k.f, srq: req.srq, xrcd: req.xrcd, sendCQ: req.sendCQ, sigAll: req.sigAll}
+	if req.pd != nil {
+		r.domain = req.pd.pd
+	}
 	ask := provider.QPRequest{Type: req.typ, Flags: req.flags, Cap: req.cap, SRQ: req.srq != nil, Keys: r}
 	init := rxe.QPInitAttr{Type: rxe.QPType(req.typ), Cap: req.cap, SignalAll: req.sigAll,
 		User: k.f.budget, Owner: k.f.owner, Faults: k.f.work, Chaos: k.f.chaos}
 	if k.f.reports != nil {
 		init.Reports = k.f.reports
+	}
+	if k.f.watcher != nil {
+		init.Observer = k.f.watcher
 	}
 	if req.sendCQ != nil {
 		ask.SendCQ, init.SendCQ = req.sendCQ.mem, req.sendCQ.cq
@@ -87,9 +98,17 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 		r.mem.Free()
 		return nil, err
 	}
-	if r.qp, err = r.domain.CreateQP(init); err != nil {
+	if req.xrcd != nil {
+		r.qp, err = k.f.sub.CreateTarget(req.xrcd.xrcd, init)
+	} else {
+		r.qp, err = r.domain.CreateQP(init)
+	}
+	if err != nil {
 		r.mem.Free()
 		return nil, err
+	}
+	if r.xrcd != nil {
+		r.xrcd.users.Add(1)
 	}
 	o.User, o.Res = req.user, r
 	setAsync(o, req.async)
@@ -156,7 +175,7 @@ func (k *call) createQPByWrite(req *uapi.ExCreateQPReq) (*dispatch.Object, *qpRe
 	if err != nil {
 		return nil, nil, err
 	}
-	if req.CompMask&uapi.CreateQPMaskIndTable != 0 || req.QPType == uapi.QPTypeXRCTgt {
+	if req.CompMask&uapi.CreateQPMaskIndTable != 0 || req.QPType == uapi.QPTypeXRCTgt && !k.f.dev.xrc {
 		// no handle names what it would need
 		return nil, nil, kernel.Refuse(unix.EINVAL, "qp_type", "this device has neither XRC nor RSS", "use IBV_QPT_RC, IBV_QPT_UC or IBV_QPT_UD")
 	}
@@ -168,12 +187,18 @@ func (k *call) createQPByWrite(req *uapi.ExCreateQPReq) (*dispatch.Object, *qpRe
 		},
 		async: k.f.events.defaultAsync(),
 	}
+	if req.QPType == uapi.QPTypeXRCTgt {
+		r, err := k.createTargetByWrite(o, n, req.PDHandle)
+		return o, r, err
+	}
 	if req.IsSRQ != 0 && req.QPType != uapi.QPTypeXRCIni {
 		if n.srq, err = dispatch.Held[*srqRes](&k.Call, uapi.ObjSRQ, req.SRQHandle); err != nil {
 			return nil, nil, err
 		}
 	}
-	if n.recvCQ, err = dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.RecvCQHandle); err != nil {
+	if initiator := req.QPType == uapi.QPTypeXRCIni && k.f.dev.xrc; initiator {
+		n.cap.MaxRecvWR, n.cap.MaxRecvSGE = 0, 0
+	} else if n.recvCQ, err = dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.RecvCQHandle); err != nil {
 		return nil, nil, err
 	}
 	if n.sendCQ, err = dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.SendCQHandle); err != nil {
@@ -217,6 +242,8 @@ func (k *call) qpAttrs() (*newQP, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case typ == uapi.QPTypeXRCTgt && k.f.dev.xrc:
+		return k.targetAttrs()
 	case typ == uapi.QPTypeXRCTgt:
 		// the XRC domain is missing
 		return nil, kernel.Refuse(unix.ENOENT, "xrcd", "this device has no XRC domains", "use IBV_QPT_RC")
@@ -246,7 +273,7 @@ func (k *call) qpAttrs() (*newQP, error) {
 		return nil, kernel.Refuse(unix.EOPNOTSUPP, "source_qpn", "this device does not let programs choose it", "leave it out")
 	}
 	req.sendCQ = scq.Res.(*cqRes)
-	if rcq != nil {
+	if rcq != nil && typ != uapi.QPTypeXRCIni {
 		req.recvCQ = rcq.Res.(*cqRes)
 	}
 	if srq := s.Object(uapi.AttrCreateQPSRQ); srq != nil {

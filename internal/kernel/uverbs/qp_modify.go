@@ -46,6 +46,9 @@ func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 		return err
 	}
 	attr := engineQPAttr(req)
+	if k.f.watcher != nil {
+		k.f.watcher.Modifying(r.qp, &attr, mask, k.Caller)
+	}
 	return r.mem.Modify(udata{k}, &attr, mask)
 }
 

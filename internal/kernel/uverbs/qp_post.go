@@ -37,7 +37,9 @@ func writePostSend(k *call) error {
 		r.mem.Discard()
 		return err
 	}
-	if req.WRCount == 0 && k.Size > 0 {
+	if k.f.watcher != nil {
+		k.f.watcher.Posting(r.qp, k.Caller)
+	} else if req.WRCount == 0 && k.Size > 0 {
 		// Nothing else will be read or written, not even the response, whose one field is
 		// 0. The engine may block in the memory of another program.
 		k.Caller.Answer(k.Size)

@@ -104,6 +104,9 @@ func writeQueryDevice(k *call) error {
 // deviceAttr returns what the program is told of the device.
 func (k *call) deviceAttr() (rxe.DeviceAttr, error) {
 	a := k.f.sub.Attr()
+	if k.f.dev.xrc {
+		a.Cap |= rxe.CapXRC
+	}
 	return a, k.f.ctx.QueryDevice(udata{k}, &a)
 }
 

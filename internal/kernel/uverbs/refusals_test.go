@@ -115,6 +115,8 @@ var notWalked = map[sentence]string{
 	{"is less than the completions that wait", "poll completions first"}: "it takes a completion during the call",
 	{"is less than the receives that wait", "ask for more"}:              "it takes a receive during the call",
 	{"takes no work requests", "see whether it was destroyed"}:           "it takes another thread, that destroys the queue pair",
+	{"a target has none", "leave it out"}:                                "it takes a driver with XRC: TestXRC",
+	{"only targets are shared", "use IBV_QPT_XRC_RECV"}:                  "it takes a driver with XRC: TestXRC",
 	{"is missing", "name both"}:                                          "uverbs has found both completion queues",
 }
 

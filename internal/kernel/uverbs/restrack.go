@@ -6,6 +6,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/nldev"
+	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -65,12 +66,17 @@ func (w *walk) add(o *dispatch.Object) {
 			ID: r.number, PD: w.pds[g.pd], LKey: uint32(r.mr.LKey()), RKey: r.rkey(), Length: g.length, PID: w.pid,
 		})
 	case *srqRes:
-		w.to.SRQs = append(w.to.SRQs, nldev.SRQ{ID: r.number, PD: w.pds[r.domain], PID: w.pid})
+		s := nldev.SRQ{ID: r.number, PD: w.pds[r.domain], PID: w.pid}
+		if r.cq != nil {
+			s.Type, s.CQ = uapi.SRQTypeXRC, r.cq.number
+		}
+		w.to.SRQs = append(w.to.SRQs, s)
 	case *qpRes:
 		s := r.qp.Snapshot()
 		w.to.QPs = append(w.to.QPs, nldev.QP{
 			Num: uint32(s.Num), DestQPN: uint32(s.DestQPN), RecvPSN: uint32(s.RecvPSN), SendPSN: uint32(s.SendPSN),
-			Type: uint8(s.Type), State: uint8(s.State), Connected: s.Type != rxe.QPUD, PD: w.pds[r.domain], PID: w.pid,
+			Type: uint8(s.Type), State: uint8(s.State), Connected: s.Type == rxe.QPRC || s.Type == rxe.QPUC,
+			XRC: s.Type == rxe.QPXRCIni || s.Type == rxe.QPXRCTgt, PD: w.pds[r.domain], PID: w.pid,
 		})
 		if r.srq != nil {
 			w.receivers[r.srq] = append(w.receivers[r.srq], uint32(s.Num))

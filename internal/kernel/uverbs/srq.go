@@ -17,13 +17,16 @@ type srqRes struct {
 	domain *rxe.PD
 	mem    provider.SRQ
 	number uint32
+	xrcd   *xrcdRes // of XRC; else nil
+	cq     *cqRes   // the same
 }
 
-func (r *srqRes) Destroy(*dispatch.Object, bool) error {
+func (r *srqRes) Destroy(o *dispatch.Object, _ bool) error {
 	if err := r.srq.Destroy(); err != nil {
 		return err
 	}
-	r.f.dev.disown(r.srq)
+	r.f.dev.disown(r.srq, o)
+	r.xrcd.leave()
 	r.mem.Free()
 	return nil
 }
@@ -33,22 +36,32 @@ type newSRQ struct {
 	user, typ            uint64
 	maxWR, maxSGE, limit uint32
 	pd                   *pdRes
+	xrcd                 *xrcdRes // of XRC; else nil
+	cq                   *cqRes   // the same
 	async                *asyncFD
 }
 
 // createSRQ is rxe_create_srq.
 func (k *call) createSRQ(o *dispatch.Object, req *newSRQ) (rxe.SRQAttr, error) {
-	mem, err := k.f.ctx.NewSRQ(udata{k}, provider.SRQRequest{Handle: o.Handle, Type: req.typ,
-		MaxWR: req.maxWR, MaxSGE: req.maxSGE})
+	ask := provider.SRQRequest{Handle: o.Handle, Type: req.typ, MaxWR: req.maxWR, MaxSGE: req.maxSGE}
+	init := rxe.SRQInit{Limit: req.limit}
+	if req.xrcd != nil {
+		ask.CQ, init.XRCD, init.CQ = req.cq.mem, req.xrcd.xrcd, req.cq.cq
+	}
+	mem, err := k.f.ctx.NewSRQ(udata{k}, ask)
 	if err != nil {
 		return rxe.SRQAttr{}, err
 	}
-	r := &srqRes{f: k.f, domain: req.pd.pd, mem: mem, number: k.f.dev.numbers.srqs.Add(1)}
+	r := &srqRes{f: k.f, domain: req.pd.pd, mem: mem, number: k.f.dev.numbers.srqs.Add(1), xrcd: req.xrcd, cq: req.cq}
 	attr := mem.Attr()
-	r.srq, err = req.pd.pd.CreateSRQ(rxe.SRQInit{MaxWR: attr.MaxWR, MaxSGE: attr.MaxSGE, Limit: req.limit, Ring: mem.Ring()})
+	init.MaxWR, init.MaxSGE, init.Ring = attr.MaxWR, attr.MaxSGE, mem.Ring()
+	r.srq, err = req.pd.pd.CreateSRQ(init)
 	if err != nil {
 		mem.Free()
 		return rxe.SRQAttr{}, err
+	}
+	if r.xrcd != nil {
+		r.xrcd.users.Add(1)
 	}
 	o.User, o.Res = req.user, r
 	setAsync(o, req.async)
@@ -63,8 +76,12 @@ func writeCreateSRQ(k *call, req *uapi.CreateSRQReq) error {
 
 // writeCreateXSRQ is for all types, of which rdma_rxe has the basic one.
 func writeCreateXSRQ(k *call, req *uapi.CreateXSRQReq) error {
+	n := &newSRQ{user: req.UserHandle, typ: uint64(req.SRQType), maxWR: req.MaxWR, maxSGE: req.MaxSGE, limit: req.SRQLimit}
 	switch req.SRQType {
 	case uapi.SRQTypeXRC:
+		if k.f.dev.xrc {
+			return k.createXRCSRQByWrite(n, req)
+		}
 		// There is no XRC domain that it could name.
 		if err := k.f.NeedContext(); err != nil {
 			return err
@@ -75,8 +92,17 @@ func writeCreateXSRQ(k *call, req *uapi.CreateXSRQReq) error {
 			return err
 		}
 	}
-	return k.createSRQByWrite(&newSRQ{user: req.UserHandle, typ: uint64(req.SRQType), maxWR: req.MaxWR,
-		maxSGE: req.MaxSGE, limit: req.SRQLimit}, req.PDHandle)
+	return k.createSRQByWrite(n, req.PDHandle)
+}
+
+func (k *call) createXRCSRQByWrite(n *newSRQ, req *uapi.CreateXSRQReq) (err error) {
+	if n.xrcd, err = dispatch.Held[*xrcdRes](&k.Call, uapi.ObjXRCD, req.XRCDHandle); err != nil {
+		return err
+	}
+	if n.cq, err = dispatch.Held[*cqRes](&k.Call, uapi.ObjCQ, req.CQHandle); err != nil {
+		return err
+	}
+	return k.createSRQByWrite(n, req.PDHandle)
 }
 
 func (k *call) createSRQByWrite(req *newSRQ, pdHandle uint32) error {
@@ -92,7 +118,7 @@ func (k *call) createSRQByWrite(req *newSRQ, pdHandle uint32) error {
 	if err != nil {
 		return err
 	}
-	return dispatch.Respond(&k.Call, uapi.CreateSRQResp{SRQHandle: o.Handle, MaxWR: attr.MaxWR, MaxSGE: attr.MaxSGE})
+	return dispatch.Respond(&k.Call, uapi.CreateSRQResp{SRQHandle: o.Handle, MaxWR: attr.MaxWR, MaxSGE: attr.MaxSGE, SRQN: o.Res.(*srqRes).srq.Num()})
 }
 
 func ioctlCreateSRQ(k *call) error {
@@ -103,6 +129,9 @@ func ioctlCreateSRQ(k *call) error {
 	switch typ {
 	case uapi.SRQTypeBasic:
 	case uapi.SRQTypeXRC, uapi.SRQTypeTM:
+		if typ == uapi.SRQTypeXRC && k.f.dev.xrc {
+			break
+		}
 		if typ == uapi.SRQTypeTM && k.Attrs.Object(uapi.AttrCreateSRQCQ) == nil || typ == uapi.SRQTypeXRC {
 			return kernel.Refuse(unix.ENOENT, "srq_type", "XRC and tag matching need what this device lacks", "use IBV_SRQT_BASIC")
 		}
@@ -118,9 +147,22 @@ func ioctlCreateSRQ(k *call) error {
 		pd:     k.Attrs.Object(uapi.AttrCreateSRQPD).Res.(*pdRes),
 		async:  k.asyncAttr(uapi.AttrCreateSRQEventFD),
 	}
-	attr, err := k.createSRQ(k.Attrs.Object(uapi.AttrCreateSRQHandle), req)
+	if typ == uapi.SRQTypeXRC {
+		x, cq := k.Attrs.Object(uapi.AttrCreateSRQXRCD), k.Attrs.Object(uapi.AttrCreateSRQCQ)
+		if x == nil || cq == nil {
+			return unix.ENOENT
+		}
+		req.xrcd, req.cq = x.Res.(*xrcdRes), cq.Res.(*cqRes)
+	}
+	o := k.Attrs.Object(uapi.AttrCreateSRQHandle)
+	attr, err := k.createSRQ(o, req)
 	if err != nil {
 		return err
+	}
+	if typ == uapi.SRQTypeXRC {
+		if err := dispatch.Put(&k.Call, uapi.AttrCreateSRQRespSRQNum, o.Res.(*srqRes).srq.Num()); err != nil {
+			return err
+		}
 	}
 	if err := dispatch.Put(&k.Call, uapi.AttrCreateSRQRespMaxWR, attr.MaxWR); err != nil {
 		return err

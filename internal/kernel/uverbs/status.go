@@ -12,6 +12,7 @@ import (
 // FileStatus is what one open of a device holds (`gorxe status`).
 type FileStatus struct {
 	PDs, MWs, AHs int
+	XRCDs         int
 	Overrun       bool // see File.Overrun
 	Channels      int  // completion channels
 	MRs           []MRStatus
@@ -111,6 +112,8 @@ func (s *FileStatus) add(o *dispatch.Object) {
 		s.MWs++
 	case *ahRes:
 		s.AHs++
+	case *xrcdRes:
+		s.XRCDs++
 	case *mrRes:
 		g := r.get()
 		s.MRBytes += g.length

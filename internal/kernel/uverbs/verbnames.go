@@ -11,7 +11,8 @@ var methodVerbs = map[string]string{
 	"MR_DESTROY": "dereg_mr", "REG_DMABUF_MR": "reg_mr", "ADVISE_MR": "advise_mr", "QUERY_MR": "query_mr",
 	"CQ_CREATE": "create_cq", "CQ_DESTROY": "destroy_cq",
 	"QP_CREATE": "create_qp", "QP_DESTROY": "destroy_qp",
-	"SRQ_CREATE": "create_srq", "SRQ_DESTROY": "destroy_srq",
+	"XRCD_DESTROY": "close_xrcd",
+	"SRQ_CREATE":   "create_srq", "SRQ_DESTROY": "destroy_srq",
 }
 
 // notVerbs are methods and commands that are not verbs of libibverbs, or that ask for faults

@@ -13,11 +13,12 @@ import (
 func TestVerbNames(t *testing.T) {
 	// these ask for faults themselves
 	have := map[string]bool{"open_device": true, "post_send": true}
-	for _, m := range tables.Methods {
+	all := withXRC(tables)
+	for _, m := range all.Methods {
 		have[m.Verb] = true
 	}
-	for i := range commands {
-		have[commands[i].Verb] = true
+	for _, c := range all.Commands {
+		have[c.Verb] = true
 	}
 	for i := range exCommands {
 		have[exCommands[i].Verb] = true

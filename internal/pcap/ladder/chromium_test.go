@@ -39,9 +39,22 @@ const probe = `<script>
   seen.detail = detail.getBoundingClientRect().height > 20 ? detail.textContent.includes("destination QP") : false;
   const find = document.getElementById("find");
   find.value = "fetch_add 0x000010";
-  find.dispatchEvent(new Event("input"));
+  find.dispatchEvent(new Event("input", { bubbles: true }));
   seen.found = shown();
   find.value = "";
+  const set = (id, value) => {
+    const field = document.getElementById(id);
+    field.value = value;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    return shown();
+  };
+  seen.inTime = set("from", "0.029") - set("to", "0.03");
+  seen.between = shown();
+  set("from", ""); set("to", "");
+  seen.adds = set("opcode", "RC FETCH_ADD");
+  set("opcode", "");
+  seen.ofNobody = set("qp", "") - set("qp", "0x000026");
+  set("qp", "");
   document.getElementById("only").click();
   seen.notable = shown();
   document.getElementById("only").click();
@@ -66,6 +79,7 @@ const probe = `<script>
 
 type seenByChromium struct {
 	Rows, Found, Notable, Overflow, Width, Colors int
+	InTime, Between, Adds, OfNobody               int
 	FirstNotable, SecondNotable, BackTo           string
 	Opened, Detail, Arrow, Dark                   bool
 	Contrast                                      float64
@@ -109,6 +123,9 @@ func TestChromium(t *testing.T) {
 func (s *seenByChromium) check(t *testing.T, dark bool) {
 	if s.Rows != 1161 || s.Found != 1 || s.Notable < 300 || s.Notable > 1000 {
 		t.Errorf("%d rows, %d found, %d notable", s.Rows, s.Found, s.Notable)
+	}
+	if s.InTime <= 0 || s.Between <= 0 || s.Adds < 5 || s.Adds > 100 || s.OfNobody != 1 {
+		t.Errorf("filters: %d later, %d between, %d FETCH_ADD, %d without a queue pair", s.InTime, s.Between, s.Adds, s.OfNobody)
 	}
 	if s.FirstNotable == "" || s.FirstNotable == s.SecondNotable || s.BackTo != s.FirstNotable {
 		t.Errorf("n, n and p lead to %q, %q, %q", s.FirstNotable, s.SecondNotable, s.BackTo)

@@ -38,9 +38,8 @@ type Collector struct {
 	Filter Filter
 	// MaxRows bounds the packets kept; 0 means DefaultRows.
 	MaxRows int
-	// Outcome says in words how the run failed whose packets these are, if that is known. Then
-	// the page does not look as if all were well.
-	Outcome string
+	// Story is what else is known of the run whose packets these are; nil: nothing.
+	Story *Story
 
 	streams map[streamKey]*stream
 	order   []*stream
@@ -112,7 +111,7 @@ func (c *Collector) add(p *capture.Packet, v *conformance.Verdict) {
 		return x.Packet == p.Number && x.Severity > conformance.Note
 	})
 	switch {
-	case blamed:
+	case blamed, c.Story.wants(slot):
 		c.keepAround(s, c.maxRows())
 	case slot.Notable():
 		c.keepAround(s, c.share(notableShare))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,13 +25,18 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 // html/template escapes it.
 type page struct {
 	Name          string
+	Story         *Story // nil: only packets are known
+	Title         []span // of the story
+	Badges        []Badge
+	Sides, Events []pageSentence
+	Opcodes       []string // of the packets shown
+	QPs           []string
 	Trouble       string // why the file could not be read to its end
 	Style         template.CSS
 	Script        template.JS
 	Facts         []Field
 	Verdict       string // class of what happened
 	Happened      string
-	Judged        string // how many rules were broken
 	Rules         []ruleLine
 	Conversations []pageConversation
 	MorePackets   uint64
@@ -47,7 +53,7 @@ type ruleLine struct {
 type pageConversation struct {
 	*Conversation
 	Facts []Field
-	Lines []pageLine
+	Items []pageItem
 	Rest  uint64 // packets that are not shown
 	Worst string
 }
@@ -57,6 +63,8 @@ type pageLine struct {
 	*Row
 	Skipped uint64
 	Clock   string
+	Delta   string // since the packet before it in the conversation
+	Took    string // until the acknowledgement
 	Class   string // of the element
 	Arrow   string // for readers who do not see the arrow
 	Text    string
@@ -65,7 +73,7 @@ type pageLine struct {
 // WriteHTML writes the conversations as one page that loads nothing. name is the name
 // of the capture, and trouble the error that ended the reading.
 func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, trouble error) error {
-	p := page{Name: name, Verdict: verdictClass(&s, c.Outcome), Happened: happened(&s, c.Outcome), Judged: judged(&s)}
+	p := page{Name: printable(name), Story: c.Story, Happened: happened(&s)}
 	style, err := files.ReadFile("page.css")
 	if err != nil {
 		return err
@@ -76,19 +84,55 @@ func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, t
 	}
 	p.Style, p.Script = template.CSS(style), template.JS(script)
 	if trouble != nil {
-		p.Trouble = trouble.Error()
+		p.Trouble = printable(trouble.Error())
 	}
 	p.Facts = summaryFacts(&s)
 	p.Rules = ruleLines(&s)
 	p.MorePackets, p.MoreFindings = c.LeftOut()
-	for _, v := range c.Conversations() {
+	if st := c.Story; st != nil && !st.Started.IsZero() && st.Started.Before(c.start) {
+		c.start = st.Started // the sentences count from there
+	}
+	all := c.Conversations()
+	p.tell(c, &s, all)
+	for _, v := range all {
 		if len(v.Rows) == 0 && len(v.Other) == 0 {
 			p.Quiet++
 			continue
 		}
 		p.Conversations = append(p.Conversations, c.pageConversation(v))
 	}
+	p.Opcodes, p.QPs = choices(all)
 	return pageTemplate.Execute(w, &p)
+}
+
+// tell fills in what the head of the page says.
+func (p *page) tell(c *Collector, s *conformance.Summary, all []*Conversation) {
+	if c.Story != nil {
+		for i := range c.Story.QPs {
+			c.Story.QPs[i].index = i
+		}
+		p.Title = spans(c.Story.Title)
+		p.Sides, p.Events = c.sentences(c.Story.Sides, all), c.sentences(c.Story.Events, all)
+		p.Badges = append(p.Badges, c.Story.Badges...)
+	}
+	p.Badges = append(p.Badges, wireBadge(s), protocolBadge(s))
+	p.Verdict = worstClass(p.Badges)
+}
+
+// choices returns the opcodes and the queue pairs that a reader can choose.
+func choices(all []*Conversation) (opcodes, qps []string) {
+	ops, numbers := make(map[string]bool), make(map[string]bool)
+	for _, v := range all {
+		for _, r := range v.Rows {
+			ops[r.Opcode()] = true
+		}
+		for _, e := range [...]End{v.Left, v.Right} {
+			if e.Known {
+				numbers[qpName(e.QPN)] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(ops)), slices.Sorted(maps.Keys(numbers))
 }
 
 func summaryFacts(s *conformance.Summary) []Field {
@@ -115,40 +159,55 @@ func summaryFacts(s *conformance.Summary) []Field {
 
 func count(n uint64, noun string) Field { return Field{plural.Noun(n, noun), fmt.Sprint(n)} }
 
-// verdictClass returns the class that colors the head of the page: clean only if nothing happened.
-func verdictClass(s *conformance.Summary, outcome string) string {
-	switch {
-	case s.Violations > 0:
-		return "violation"
-	case s.Warnings > 0 || outcome != "" || s.Happened() != "":
-		return "warning"
-	case empty(s):
-		return "empty"
+// classes are those of badges, from the best to the worst.
+var classes = []string{"empty", "clean", "warning", "violation"}
+
+// worstClass colors the head of the page: it is clean only if nothing happened.
+func worstClass(badges []Badge) string {
+	worst := 0
+	for _, b := range badges {
+		worst = max(worst, slices.Index(classes, b.Class))
 	}
-	return "clean"
+	return classes[worst]
 }
 
 // empty reports whether there was nothing to judge.
 func empty(s *conformance.Summary) bool { return len(s.Flows)+s.Forgotten == 0 && s.Violations == 0 }
 
-// happened says what went wrong, by the outcome of the run and by the packets.
-func happened(s *conformance.Summary, outcome string) string {
-	wire := s.Happened()
-	switch {
-	case wire != "" && outcome != "":
-		return outcome + "; " + wire
-	case wire != "":
-		return wire
-	case outcome != "":
-		return outcome
+// happened says what went wrong, by the packets.
+func happened(s *conformance.Summary) string {
+	switch text := s.Happened(); {
+	case text != "":
+		return text
 	case empty(s):
 		return "No packet to judge"
 	}
 	return "No packet was sent again or refused"
 }
 
-// judged says how many rules the packets break.
-func judged(s *conformance.Summary) string {
+// wireBadge says whether packets were sent again or refused.
+func wireBadge(s *conformance.Summary) Badge {
+	b := Badge{"clean", "Packets", happened(s)}
+	switch {
+	case s.Happened() != "":
+		b.Class = "warning"
+	case empty(s):
+		b.Class = "empty"
+	}
+	return b
+}
+
+// protocolBadge says how many rules the packets break.
+func protocolBadge(s *conformance.Summary) Badge {
+	b := Badge{"clean", "Protocol", ""}
+	switch {
+	case s.Violations > 0:
+		b.Class = "violation"
+	case s.Warnings > 0:
+		b.Class = "warning"
+	case empty(s):
+		return Badge{"empty", "Protocol", "nothing to judge"}
+	}
 	var list []string
 	for _, n := range [...]struct {
 		n    uint64
@@ -161,7 +220,8 @@ func judged(s *conformance.Summary) string {
 	if s.Violations == 0 {
 		list = append([]string{"no violation"}, list...)
 	}
-	return "The protocol's rules: " + strings.Join(list, ", ") + "."
+	b.Text = strings.Join(list, ", ")
+	return b
 }
 
 // ruleLines returns the rules with findings, the most severe first.
@@ -191,13 +251,16 @@ func (c *Collector) pageConversation(v *Conversation) pageConversation {
 	if worst := v.worst(); worst > conformance.Note {
 		p.Worst = worst.String()
 	}
-	for _, r := range v.Rows {
-		p.Lines = append(p.Lines, pageLine{
-			Row: r, Skipped: r.skipped, Clock: strings.TrimSpace(clock(r.Time.Sub(c.start))),
-			Class: rowClass(r, v.ToRight(r)), Arrow: arrowText(v, r), Text: rung(r),
-		})
-	}
+	p.Items = c.items(v)
 	return p
+}
+
+func (c *Collector) line(v *Conversation, r *Row, delta time.Duration) pageLine {
+	at := strings.TrimSpace(clock(r.Time.Sub(c.start)))
+	return pageLine{
+		Row: r, Skipped: r.skipped, Clock: at, Delta: "+" + strings.TrimSpace(clock(delta)),
+		Class: rowClass(r, v.ToRight(r)), Arrow: arrowText(v, r), Text: rung(r),
+	}
 }
 
 // worst returns the highest severity of a conversation's findings, also of those whose
@@ -245,7 +308,7 @@ func rowClass(r *Row, right bool) string {
 		class += " bad"
 	case r.Negative():
 		class += " nak"
-	case r.Class == conformance.ClassRetransmission || r.Class == conformance.ClassDuplicate:
+	case r.again():
 		class += " again"
 	case len(r.Tags()) > 0:
 		class += " odd"

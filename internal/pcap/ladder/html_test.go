@@ -66,7 +66,7 @@ func htmlPage(t testing.TB, file []byte, name string, c *Collector) []byte {
 // TestPage: the page is whole, loads nothing, and shows the findings.
 func TestPage(t *testing.T) {
 	var c Collector
-	const hostile = `</title><script>alert(1)</script>.pcap`
+	const hostile = "</title><script>alert(1)</script>\x1b[2J\u202egnp.pcap"
 	page := htmlPage(t, contents(t, "netem_corrupt2.pcap"), hostile, &c)
 	elements, err := parsePage(page)
 	if err != nil {
@@ -105,6 +105,9 @@ func TestPage(t *testing.T) {
 		t.Errorf("elements %v", count)
 	}
 	// Of the capture: 1161 packets, 26 of them damaged.
+	if i := bytes.IndexAny(page, "\x1b\u202e"); i >= 0 {
+		t.Errorf("the page has what changes a terminal or the direction of text: %q", page[max(0, i-20):i+20])
+	}
 	want := map[string]int{".row": 1161, ".bad": 26, ".violation": 26, ".nak": 8}
 	for class, n := range want {
 		if count[class] != n {
@@ -119,44 +122,54 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// verdict returns the class of the page's head, and what it says.
-func verdict(t *testing.T, page []byte) (class, happened, judged string) {
+// head returns the class of the page's head, what it says, and the badges.
+func head(t *testing.T, page []byte) (class, happened string, badges map[string]string) {
 	t.Helper()
 	elements, err := parsePage(page)
 	if err != nil {
 		t.Fatal(err)
 	}
+	badges = make(map[string]string)
 	for i := range elements {
-		switch e := &elements[i]; e.attrs["id"] {
-		case "verdict":
+		e := &elements[i]
+		if e.attrs["id"] == "verdict" {
 			class, happened = strings.TrimPrefix(e.attrs["class"], "verdict "), e.text
-		case "judged":
-			judged = e.text
+		}
+		if name, ok := strings.CutPrefix(e.attrs["id"], "badge-"); ok {
+			badges[name] = e.attrs["class"]
 		}
 	}
-	return class, happened, judged
+	return class, happened, badges
 }
 
 // TestHead: the page begins with what went wrong, and is green only if nothing did.
 func TestHead(t *testing.T) {
+	failed := &Story{Title: "the program failed", Badges: []Badge{{"violation", "Program", "failed"}, {"warning", "Faults", "1 hit"}}}
+	well := &Story{Title: "the program ended well", Badges: []Badge{{"clean", "Program", "ended well"}}}
 	for _, tt := range []struct {
-		file, outcome           string
-		class, happened, judged string
+		file            string
+		story           *Story
+		class, happened string
+		protocol        string
 	}{
-		{"rping.pcap", "", "clean", "No packet was sent again or refused", "no violation"},
-		{"rping.pcap", "the program failed", "warning", "the program failed", "no violation"},
-		{"interop-kernels-mistakes.pcap", "", "warning", "9 retransmissions, 3 NAKs (invalid request)", "no violation"},
-		{"netem_corrupt2.pcap", "it failed", "violation", "it failed; 373 retransmissions", "26 violations"},
-		{"defects/interop-crossed.pcap", "", "warning", "No packet was sent again or refused", "no violation, 1 warning."},
+		{"rping.pcap", nil, "clean", "No packet was sent again or refused", "clean"},
+		{"rping.pcap", well, "clean", "the program ended well", "clean"},
+		{"rping.pcap", failed, "violation", "the program failed", "clean"},
+		{"interop-kernels-mistakes.pcap", nil, "warning", "9 retransmissions, 3 NAKs (invalid request)", "clean"},
+		{"netem_corrupt2.pcap", well, "violation", "the program ended well", "violation"},
+		{"defects/interop-crossed.pcap", nil, "warning", "No packet was sent again or refused", "warning"},
 	} {
-		c := Collector{Outcome: tt.outcome}
-		class, happened, judged := verdict(t, htmlPage(t, contents(t, tt.file), tt.file, &c))
-		if class != tt.class || !strings.Contains(happened, tt.happened) || !strings.Contains(judged, tt.judged) {
-			t.Errorf("%s, %q: %q: %q, %q", tt.file, tt.outcome, class, happened, judged)
+		c := Collector{Story: tt.story}
+		class, happened, badges := head(t, htmlPage(t, contents(t, tt.file), tt.file, &c))
+		if class != tt.class || !strings.Contains(happened, tt.happened) || badges["Protocol"] != tt.protocol {
+			t.Errorf("%s: %q: %q, %q", tt.file, class, happened, badges)
+		}
+		if tt.story != nil && badges["Program"] != tt.story.Badges[0].Class {
+			t.Errorf("%s: badges %q", tt.file, badges)
 		}
 	}
 	var c Collector
-	if class, happened, _ := verdict(t, htmlPage(t, contents(t, "rping.pcap")[:24], "empty", &c)); class != "empty" || happened != "No packet to judge" {
+	if class, happened, _ := head(t, htmlPage(t, contents(t, "rping.pcap")[:24], "empty", &c)); class != "empty" || happened != "No packet to judge" {
 		t.Errorf("an empty capture: %q, %q", class, happened)
 	}
 }

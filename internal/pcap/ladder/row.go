@@ -215,6 +215,11 @@ func faultOf(comment []byte) string {
 	}, text)
 }
 
+// again reports whether the packet was sent before.
+func (r *Row) again() bool {
+	return r.Class == conformance.ClassRetransmission || r.Class == conformance.ClassDuplicate
+}
+
 // Negative reports whether the packet is a NAK or an RNR NAK.
 func (r *Row) Negative() bool {
 	return r.parsed && r.ICRC != conformance.ICRCBad && r.pkt.Info().Has(wire.HasAETH) && !r.pkt.Syndrome().IsACK()

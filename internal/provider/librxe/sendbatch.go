@@ -167,7 +167,7 @@ func (r *sendRing) address(n *names, wr *rxe.SendWR) rxe.WCStatus {
 	if n.ahNum != 0 {
 		wr.AH = pd.Device().AH(n.ahNum)
 	} else {
-		wr.AH = r.avs.get(pd, n.av)
+		wr.AH = r.avs.Get(pd, n.av)
 	}
 	if wr.AH == nil || wr.AH.PD() != pd {
 		return rxe.WCLocQPOpErr

@@ -25,7 +25,7 @@ type sendRing struct {
 	ring
 	maxSGE    uint32
 	maxInline uint32
-	avs       avCache
+	avs       provider.AddressCache
 	keys      provider.Keys
 	qp        *rxe.QP // from queuePair.Created on
 
@@ -53,13 +53,13 @@ func newSendRing(a *arena, c rxe.QPCap) (*sendRing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sendRing{ring: r, maxSGE: space / sgeSize, maxInline: space}, nil
+	return &sendRing{ring: r, maxSGE: space / sgeSize, maxInline: space, avs: provider.AddressCache{Most: avCacheSize}}, nil
 }
 
 // free unmaps the queue and destroys the address handles made for it.
 func (r *sendRing) free() {
 	r.ring.free()
-	r.avs.close()
+	r.avs.Close()
 }
 
 // doorbell hands the engine what the program put in the queue before it made the doorbell

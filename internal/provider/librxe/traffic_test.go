@@ -322,7 +322,7 @@ func TestUDTraffic(t *testing.T) {
 	}
 	// The cache is bounded, and gives up what it has.
 	for i := range 2 * avCacheSize {
-		a.sq.avs.get(a.dom, rxe.AHAttr{DGID: wire.GIDFromAddr(rxedev.Addr), PortNum: 1, TrafficClass: uint8(i)})
+		a.sq.avs.Get(a.dom, rxe.AHAttr{DGID: wire.GIDFromAddr(rxedev.Addr), PortNum: 1, TrafficClass: uint8(i)})
 	}
 	if n := a.dev.Objects().AH - before; n != avCacheSize {
 		t.Errorf("%d address handles in a cache of %d", n, avCacheSize)

@@ -4,11 +4,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/rxe"
 )
 
 // Driver is what the kernel's mlx5_ib is to libmlx5.
-type Driver struct{ Profile Profile }
+type Driver struct {
+	Profile Profile
+	Class   *sched.Class // of the threads that look for doorbells; may be nil
+}
 
 var _ provider.Driver = Driver{}
 
@@ -21,6 +26,36 @@ func (Driver) ABI() uint32 { return 1 }
 // Methods implements provider.Driver.
 func (Driver) Methods() provider.Methods { return nil }
 
-// Open implements provider.Driver. The queues are missing: programs see the device, and cannot open
-// it.
-func (Driver) Open(provider.Open) (provider.Context, error) { return nil, unix.EOPNOTSUPP }
+// Open implements provider.Driver.
+func (d Driver) Open(o provider.Open) (provider.Context, error) {
+	if err := o.Budget.Take(openCost); err != nil {
+		return nil, err
+	}
+	pages, err := newPages(o.Offsets)
+	if err != nil {
+		o.Budget.Give(openCost)
+		return nil, err
+	}
+	c := &userContext{dev: o.Device, budget: o.Budget, pages: pages}
+	c.poller.init(c, d.Class)
+	return c, nil
+}
+
+// refuse returns an EINVAL with its reason.
+func refuse(arg, why, fix string) error {
+	return &rxe.OpError{Op: "libmlx5", Arg: arg, Why: why, Fix: fix, Err: rxe.ErrInvalid}
+}
+
+// lacks reports a private request of less than least bytes. An older libmlx5 leaves out the end of
+// some.
+func lacks(u provider.UData, least int) error {
+	if len(u.Request()) < least {
+		return refuse("request", "has no place of the queue", "use the libmlx5 of rdma-core")
+	}
+	return nil
+}
+
+// respond delivers as much of a private response as the program has room for.
+func respond[T any](u provider.UData, resp T) error { return u.Respond(uapi.BytesOf(&resp)) }
+
+var errNotOffered = unix.EOPNOTSUPP

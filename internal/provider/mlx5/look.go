@@ -30,9 +30,6 @@ func (d Driver) Look(_ string, index int) provider.Look {
 	}
 }
 
-// The place of an adapter on the PCI bus. Each has a root of its own, in a domain that no host has:
-// firmware counts domains from 0.
-const pciDomain = 0xfe00
-
+// The place of an adapter on the PCI bus: each has a root of its own.
 func pciRoot(index int) string    { return fmt.Sprintf("pci%04x:%02x", pciDomain, index) }
 func pciAddress(index int) string { return fmt.Sprintf("%04x:%02x:00.0", pciDomain, index) }

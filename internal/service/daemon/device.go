@@ -18,6 +18,7 @@ import (
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/provider/mlx5"
+	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
@@ -46,11 +47,12 @@ type common struct {
 	ecn     *rxe.ECN
 	tap     *rocev2.Tap
 	threads *rocev2.Threads
+	class   *sched.Class
 	log     *slog.Logger
 }
 
 func startDevice(spec proto.Spec, index int, c common) (*device, error) {
-	d := &device{spec: spec, index: index, created: time.Now(), driver: driverOf(spec)}
+	d := &device{spec: spec, index: index, created: time.Now(), driver: driverOf(spec, c.class)}
 	log := c.log.With("device", spec.Name)
 	// The first events come before there is a receiver.
 	hear := new(eventRelay)
@@ -65,11 +67,12 @@ func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
+	look := d.driver.Look(spec.Name, index)
 	d.faults = inject.New(d.engine)
-	d.mad = umad.New(mad.New(d.mux, sma.New(d.engine.Device(), d.driver.Look(spec.Name, index).NodeDesc)))
+	d.mad = umad.New(mad.New(d.mux, sma.New(d.engine.Device(), look.NodeDesc)))
 	d.mux.Start(d.engine.Device())
 	d.verbs, err = uverbs.NewDevice(uverbs.Config{
-		Driver: d.driver,
+		Driver: d.driver, FWVer: look.FWVer,
 		Device: d.engine.Device(), Index: index,
 		NetIndex: func() int { return d.engine.Port().Info().Index },
 		Log:      log,
@@ -84,9 +87,9 @@ func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 }
 
 // driverOf chooses the driver by the device's name.
-func driverOf(s proto.Spec) provider.Driver {
+func driverOf(s proto.Spec, class *sched.Class) provider.Driver {
 	if p, ok := s.ConnectX(); ok {
-		return mlx5.Driver{Profile: p}
+		return mlx5.Driver{Profile: p, Class: class}
 	}
 	return librxe.Driver{}
 }

@@ -14,12 +14,16 @@ type file struct {
 	device  *device
 	who     trap.Credentials
 	reports *fileReports
+	watcher *watcher // nil: none
 }
 
 // Close releases the program's objects, and then forgets the file. So the status always has
 // the objects that still exist.
 func (f *file) Close() {
 	f.session.reports.leave(f)
+	if f.watcher != nil {
+		f.watcher.Close(f.Gone())
+	}
 	f.File.Close()
 	if f.Overrun() {
 		f.warn() // while the keeper still listens

@@ -90,7 +90,7 @@ func (d *device) netlink(t *tree.Tree) *nldev.Device {
 			}
 		},
 		Counters: func() []nldev.Counter {
-			counters := hwCounters(dev, d.engine.Port().Counters())
+			counters := hwCounters(d.spec, dev, d.engine.Port().Counters())
 			list := make([]nldev.Counter, len(counters))
 			for i, c := range counters {
 				list[i] = nldev.Counter(c)

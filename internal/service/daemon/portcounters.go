@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -41,8 +42,12 @@ const (
 	filterDrop = "receive_filter_drop"
 )
 
-// hwCounters returns what all users may read of a device (/sys/class/infiniband/*/hw_counters).
-func hwCounters(dev *rxe.Device, p *rocev2.Counters) []rxe.Counter {
+// hwCounters returns what all users may read of a device (/sys/class/infiniband/*/hw_counters): an
+// adapter's counters, or those of rdma_rxe.
+func hwCounters(spec proto.Spec, dev *rxe.Device, p *rocev2.Counters) []rxe.Counter {
+	if _, ok := spec.ConnectX(); ok {
+		return mlx5Counters(dev, p)
+	}
 	return append(dev.HWCounters(), rxe.Counter{Name: queueDrop, Value: p.ReceiveQueueDrop.Load()})
 }
 

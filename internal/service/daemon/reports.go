@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/explain/sanitize"
 	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -50,8 +51,9 @@ type fileReports struct {
 	to              *reports
 	pid             int
 	program, device string
-	role            string       // in gorxe pair; empty: none
-	rules           *inject.Link // of the device; nil: none
+	role            string         // in gorxe pair; empty: none
+	rules           *inject.Link   // of the device; nil: none
+	sanitizer       *sanitize.File // nil: none
 }
 
 // of returns what is told of the errors of a file that a process has opened.
@@ -107,6 +109,9 @@ func (f *fileReports) Refused(verb string, errno unix.Errno, err error) {
 
 // Failed implements rxe.Reports.
 func (f *fileReports) Failed(q *rxe.QP, failure *rxe.Failure) {
+	if f.sanitizer != nil {
+		f.sanitizer.Failed(q, failure)
+	}
 	r := explain.Failed(q.Num(), failure)
 	if packets, receives := r.Lost(); f.rules != nil && (packets || receives) {
 		r.Blame(f.rules.Blame(q, failure, receives))
@@ -126,7 +131,7 @@ func (r *reports) leave(f *file) {
 		return
 	}
 	st, listed := f.status(maxEnded - r.listed)
-	if listed == 0 && st.PDs+st.MWs+st.AHs+st.Channels == 0 {
+	if listed == 0 && st.PDs+st.MWs+st.AHs+st.XRCDs+st.Channels == 0 {
 		return
 	}
 	r.keep(f.session.tenant.Budget, listed+1, &proto.ProcessStatus{PID: f.who.PID, Name: f.reports.program, Role: f.reports.role, Files: []proto.FileStatus{st}})
@@ -232,5 +237,13 @@ func (s *Server) reportOf(n *session, uid uint32) *proto.Report {
 	defer n.reports.mu.Unlock()
 	r.Ended, r.EndedLeftOut = append(r.Ended, n.reports.ended...), n.reports.leftOut
 	r.Ends = append(r.Ends, n.reports.ends...)
+	if n.sanitizer != nil {
+		r.Sanitizer = n.sanitizer.Report()
+		for i := range r.Ends {
+			if r.Ends[i].Signal != "" {
+				r.Sanitizer.Killed(r.Ends[i].PID)
+			}
+		}
+	}
 	return r
 }

@@ -23,7 +23,7 @@ func SeenOf(specs []proto.Spec) ([]proto.Seen, error) {
 		}
 		defer dev.Close() //nolint:errcheck // nothing was made in it
 		sockets := new(rocev2.Counters)
-		v := &view{spec: spec, index: i, created: time.Now(), driver: driverOf(spec), dev: dev, netdev: info.Name,
+		v := &view{spec: spec, index: i, created: time.Now(), driver: driverOf(spec, nil), dev: dev, netdev: info.Name,
 			counters: func() wire.PortCounters { return engine.PortCounters(dev, sockets) },
 			sockets:  func() *rocev2.Counters { return sockets },
 			cm:       func() (none cm.Counters) { return none }}

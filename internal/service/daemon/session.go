@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/explain/sanitize"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/kernel"
@@ -39,22 +40,23 @@ var temporary = []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, uni
 
 // session is a program that a keeper has attached.
 type session struct {
-	server  *Server
-	conn    *proto.Conn
-	cred    unix.Ucred // of the client
-	tenant  *tenant.Tenant
-	id      uint64
-	since   time.Time
-	command []string
-	wanted  proto.Wanted
-	log     *slog.Logger
-	asked   proto.Questions
-	faults  *faultRules
-	reports reports
-	chaos   *rxe.Chaos // nil: none
-	removed removals
-	over    bool        // its program has ended; Server.mu guards it
-	place   proto.Place // of its container
+	server    *Server
+	conn      *proto.Conn
+	cred      unix.Ucred // of the client
+	tenant    *tenant.Tenant
+	id        uint64
+	since     time.Time
+	command   []string
+	wanted    proto.Wanted
+	log       *slog.Logger
+	asked     proto.Questions
+	faults    *faultRules
+	reports   reports
+	chaos     *rxe.Chaos        // nil: none
+	sanitizer *sanitize.Session // nil: none
+	removed   removals
+	over      bool        // its program has ended; Server.mu guards it
+	place     proto.Place // of its container
 
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached
@@ -134,6 +136,11 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 		if seed := req.Wanted.Chaos; seed != 0 {
 			n.chaos = rxe.NewChaos(seed)
 		}
+		if err := n.startSanitizer(); err != nil {
+			refuse(conn, err)
+			return
+		}
+		defer n.endSanitizer()
 		n.run(ctx)
 	default:
 		refuse(conn, errors.New("unknown request "+req.Op))
@@ -168,7 +175,7 @@ func (n *session) run(ctx context.Context) {
 	defer n.server.leave(n)
 	defer n.endRemovals()
 	hello := n.server.hello()
-	hello.Session, hello.Chaos = n.id, n.wanted.Chaos
+	hello.Session, hello.Chaos, hello.Sanitize = n.id, n.wanted.Chaos, n.wanted.Sanitize
 	if n.conn.Send(proto.Reply{Version: proto.ProtocolVersion, Hello: hello}) != nil {
 		return
 	}
@@ -262,6 +269,9 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 // trapped doorbells.
 func (n *session) doorbells() proto.Doorbells {
 	wanted := n.wanted.Doorbells
+	if n.sanitizer != nil {
+		wanted = doorbell.Trapped // the thread that posts shows where
+	}
 	if wanted == doorbell.Auto {
 		wanted = n.server.cfg.Doorbells
 	}
@@ -320,6 +330,7 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	f := &file{File: verbs, session: n, device: d, who: who, reports: n.reports.of(who.PID, d.spec.Name)}
 	f.reports.rules = d.faults
 	verbs.SetReports(f.reports)
+	n.watch(f, who)
 	f.OnOverrun(f.warn)
 	if !n.enter(f) {
 		f.Close()

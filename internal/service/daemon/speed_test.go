@@ -98,6 +98,9 @@ func TestLikeSpeed(t *testing.T) {
 		if got := s.hello().Devices[i].Like; string(got) != want.like {
 			t.Errorf("device %d is like %s, want %s", i, got, want.like)
 		}
+		if got := s.Status().Devices[i].Like; string(got) != want.like {
+			t.Errorf("the status says that device %d is like %s, want %s", i, got, want.like)
+		}
 		if got := s.Status().Devices[i].Ports[0].SpeedGbps; got != want.gbps {
 			t.Errorf("device %d: %v Gb/s, want %v", i, got, want.gbps)
 		}

@@ -86,7 +86,7 @@ func (d *device) status(all bool) proto.DeviceStatus {
 	port.Counters = socketCounters(d.engine.Port().Counters(), all)
 	n := dev.Objects()
 	st := proto.DeviceStatus{
-		Name: d.spec.Name, GUID: fmt.Sprintf("%016x", dev.GUID()), Ports: []proto.PortStatus{port},
+		Name: d.spec.Name, Like: d.spec.Like, GUID: fmt.Sprintf("%016x", dev.GUID()), Ports: []proto.PortStatus{port},
 		Objects:  map[string]int{"pd": n.PD, "mr": n.MR, "mw": n.MW, "cq": n.CQ, "srq": n.SRQ, "qp": n.QP, "ah": n.AH},
 		Counters: make(map[string]uint64), ECN: dev.ECN(),
 	}

@@ -29,9 +29,9 @@ type view struct {
 // sysfs returns the device as the file tree shows it.
 func (v *view) sysfs() tree.Device {
 	look := v.driver.Look(v.spec.Name, v.index)
-	return tree.Device{
+	d := tree.Device{
 		Name: v.spec.Name, Index: v.index, Created: v.created,
-		Parent: tree.Parent(look.Parent), ABI: v.driver.ABI(), NUMA: nodeOf(v.spec, v.index, "/sys"),
+		Parent: tree.Parent(look.Parent), ABI: v.driver.ABI(),
 		NodeGUID: v.dev.GUID(), SysImageGUID: v.dev.Attr().SysImageGUID,
 		NodeDesc: look.NodeDesc, FWVer: look.FWVer, HWRev: look.HWRev, HCAType: look.HCAType, BoardID: look.BoardID,
 		Netdev: v.netdev, ShowsNetdev: look.ShowsNetdev,
@@ -43,7 +43,7 @@ func (v *view) sysfs() tree.Device {
 		},
 		CMCounters: cmCounters(v.cm),
 		HWCounters: func() []tree.Counter {
-			counters := hwCounters(v.dev, v.sockets())
+			counters := hwCounters(v.spec, v.dev, v.sockets())
 			out := make([]tree.Counter, len(counters))
 			for i, c := range counters {
 				out[i] = tree.Counter(c)
@@ -54,6 +54,15 @@ func (v *view) sysfs() tree.Device {
 			return []tree.Counter{{Name: filterDrop, Value: v.sockets().ReceiveFilterDrop.Load()}}
 		},
 	}
+	pci := look.Parent.Bus == "pci"
+	if pci {
+		d.OnBus = onPCI()
+		d.OwnerCounters = nil // no adapter has them; gorxe status does
+	}
+	if pci || v.spec.Rail {
+		d.NUMA = numaNode(os.DirFS("/"), v.index)
+	}
+	return d
 }
 
 func (v *view) port() tree.PortInfo {

@@ -98,7 +98,7 @@ func (s *search) prepare() (err error) {
 			return err
 		}
 	}
-	s.wanted = proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, Like: cfg.Like, ECN: cfg.ECN, Chaos: cfg.Chaos, Label: cfg.Label}
+	s.wanted = proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, Like: cfg.Like, ECN: cfg.ECN, Chaos: cfg.Chaos, Sanitize: cfg.Sanitize, Label: cfg.Label}
 	// otherwise the user has chosen the daemon
 	if cfg.Socket == "" && os.Getenv(proto.EnvSocket) == "" {
 		s.wanted.Network = proto.ThisNetwork()
@@ -124,6 +124,9 @@ func (s *search) look() (*proto.Client, proto.Hello, error) {
 	}
 	if err == nil && len(s.wanted.Devices) == 0 && !s.cfg.Like.In(hello.Devices) {
 		err = fmt.Errorf("the daemon at %s is older than this gorxe and has no --like: restart it", client.Socket())
+	}
+	if err == nil && hello.Sanitize != s.cfg.Sanitize {
+		err = fmt.Errorf("the daemon at %s is older than this gorxe and has no sanitizer: restart it", client.Socket())
 	}
 	if err != nil {
 		client.Close()

@@ -33,6 +33,7 @@ type Config struct {
 	Faults    []string        // fault rules of this program
 	Report    bool            // Outcome shall have a report
 	Chaos     uint64          // its seed for this program; 0: none
+	Sanitize  string          // checks of this program's sanitizer; empty: none
 	Label     string          // of this program, for status and fault rules
 	Container bool            // no daemon replaces one that the container runtime has started
 	FillIn    bool            // the address for AddressWord in Program
@@ -117,6 +118,10 @@ func Run(cfg Config) (Outcome, error) {
 		}
 		if cfg.Chaos != 0 {
 			err := errors.New("chaos has no effect in a gorxe run within another: give --chaos to the outer one")
+			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+		}
+		if cfg.Sanitize != "" {
+			err := errors.New("the sanitizer does not work in a gorxe run within another: give --sanitize to the outer one")
 			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 		}
 		if len(cfg.Devices) > 0 || cfg.Private || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.Like != "" || cfg.ECN != "" {

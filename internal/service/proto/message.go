@@ -113,18 +113,20 @@ type Wanted struct {
 	Like      Like      `json:"like,omitempty"` // the same; older daemons have no profiles
 	ECN       ECN       `json:"ecn,omitempty"`  // of every device
 	Doorbells Doorbells `json:"doorbells"`
-	Chaos     uint64    `json:"chaos,omitempty"` // its seed; 0: none
-	Label     string    `json:"label,omitempty"` // of the program; older daemons have none
+	Chaos     uint64    `json:"chaos,omitempty"`    // its seed; 0: none
+	Sanitize  string    `json:"sanitize,omitempty"` // checks of the sanitizer; empty: none
+	Label     string    `json:"label,omitempty"`    // of the program; older daemons have none
 }
 
 // Hello is how a daemon describes itself.
 type Hello struct {
-	PID     int    `json:"pid"`
-	Private bool   `json:"private"` // ends with its last program
-	Devices []Spec `json:"devices"`
-	Build   Build  `json:"build,omitzero"`    // zero: one that does not say
-	Session uint64 `json:"session,omitempty"` // its number; 0: of an older daemon
-	Chaos   uint64 `json:"chaos,omitempty"`   // of this session; an older daemon has none
+	PID      int    `json:"pid"`
+	Private  bool   `json:"private"` // ends with its last program
+	Devices  []Spec `json:"devices"`
+	Build    Build  `json:"build,omitzero"`     // zero: one that does not say
+	Session  uint64 `json:"session,omitempty"`  // its number; 0: of an older daemon
+	Chaos    uint64 `json:"chaos,omitempty"`    // of this session; an older daemon has none
+	Sanitize string `json:"sanitize,omitempty"` // of this session; an older daemon has none
 	// Address is that of the first device, by which programs of this host reach it.
 	Address netip.Addr `json:"address,omitzero"`
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/explain/sanitize"
 )
 
 // Errors are the last errors of one session.
@@ -29,6 +30,8 @@ type Report struct {
 	EndedLeftOut int             `json:"ended_left_out,omitempty"`
 	// Ends are the ends of processes that had a device open, in their order.
 	Ends []ProcessEnd `json:"ends,omitempty"`
+	// Sanitizer is what the session's sanitizer has found; nil: it has none.
+	Sanitizer *sanitize.Report `json:"sanitizer,omitempty"`
 }
 
 // ProcessEnd is the end of a process.

@@ -39,6 +39,7 @@ type CMStatus struct {
 type DeviceStatus struct {
 	Name     string            `json:"name"`
 	GUID     string            `json:"node_guid"`
+	Like     Like              `json:"like,omitempty"` // the adapter that it looks like
 	Ports    []PortStatus      `json:"ports"`
 	Objects  map[string]int    `json:"objects"` // of all programs
 	Counters map[string]uint64 `json:"counters"`
@@ -136,6 +137,7 @@ type FileStatus struct {
 	PDs      int         `json:"pds"`
 	MWs      int         `json:"mws"`
 	AHs      int         `json:"ahs"`
+	XRCDs    int         `json:"xrcds,omitempty"`
 	Channels int         `json:"comp_channels"`
 	MRs      []MRStatus  `json:"mrs"`
 	CQs      []CQStatus  `json:"cqs"`

@@ -62,6 +62,9 @@ func TestEachVerbFails(t *testing.T) {
 	}{{"EDQUOT", syscall.EDQUOT}, {"ENOSPC", syscall.ENOSPC}, {"ENOBUFS", syscall.ENOBUFS}, {"EXFULL", syscall.EXFULL}, {"EUSERS", syscall.EUSERS}}
 	rules, want := make(map[string][]string), make(map[string][]string)
 	for i, verb := range fault.Verbs() {
+		if strings.Contains(verb, "_xrcd") || verb == "open_qp" {
+			continue // rxe0 has no XRC; TestVerbNames of package uverbs knows these
+		}
 		part, errno, hit := "verbs", errnos[i%len(errnos)], "first=1"
 		number := errno.number
 		if strings.HasPrefix(verb, "rdma_") {

@@ -38,7 +38,7 @@ func newerLibraries(t *testing.T, run launch) launch {
 	lib := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
 	return func(t *testing.T, argv ...string) *proc {
 		ld := filepath.Join(lib, "ld-linux-x86-64.so.2")
-		drivers := "IBV_DRIVERS=" + filepath.Join(lib, "libibverbs/librxe")
+		drivers := "IBV_DRIVERS=" + filepath.Join(lib, "libibverbs/librxe") + ":" + filepath.Join(lib, "libibverbs/libmlx5")
 		return run(t, append([]string{"env", drivers, ld, "--library-path", lib}, argv...)...)
 	}
 }

@@ -63,8 +63,8 @@ func (j *trial) has(t *testing.T, lines ...string) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if !strings.Contains(j.read(t, "packets.html"), "</html>") || j.read(t, "check.txt") == "" {
-		t.Error("packets.html or check.txt has nothing")
+	if !strings.Contains(j.read(t, "verdict.html"), "</html>") || j.read(t, "check.txt") == "" {
+		t.Error("verdict.html or check.txt has nothing")
 	}
 }
 

@@ -154,11 +154,11 @@ func (h *host) openXRC(init rxe.QPInitAttr, p *parameters) (err error) {
 		h.q, err = h.pd.CreateQP(init)
 		return err
 	}
-	xrcd, err := h.dev.Whole().AllocXRCD()
+	xrcd, err := h.dev.Whole().OpenXRCD(rxe.XRCDInit{})
 	if err != nil {
 		return err
 	}
-	other, err := h.dev.Whole().AllocXRCD()
+	other, err := h.dev.Whole().OpenXRCD(rxe.XRCDInit{})
 	if err != nil {
 		return err
 	}

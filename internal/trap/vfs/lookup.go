@@ -37,7 +37,7 @@ func absolute(t *tree.Tree, p []byte, dirfd int32, from Origin) (string, error) 
 	}
 	if p[0] == '/' {
 		// Owns does not keep the string.
-		if mentions(p) || t.Owns(unsafe.String(&p[0], len(p))) {
+		if mentions(p) || t.HasPCI(p) || t.Owns(unsafe.String(&p[0], len(p))) {
 			return string(p), nil
 		}
 		return "", nil
@@ -51,7 +51,7 @@ func absolute(t *tree.Tree, p []byte, dirfd int32, from Origin) (string, error) 
 			return dir + "/" + string(p), nil
 		}
 	}
-	if !mentions(p) {
+	if !mentions(p) && !t.HasPCI(p) {
 		return "", nil
 	}
 	dir, err := from.HostDir(dirfd)

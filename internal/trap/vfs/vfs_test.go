@@ -223,3 +223,40 @@ func FuzzGetdents(f *testing.F) {
 		}
 	})
 }
+
+// TestLookupPCI: paths by which programs look for PCI devices lead to those of the tree, and to the
+// host's as before.
+func TestLookupPCI(t *testing.T) {
+	files := tree.New([]tree.Device{{
+		Name: "mlx5_0", NodeDesc: "x", Netdev: "lo", OnBus: []string{"0000:00:1f.2"},
+		Parent: tree.Parent{Dir: "pcife00:00/fe00:00:00.0", Bus: "pci", Driver: "mlx5_core", Attributes: map[string]string{"class": "0x020000"}},
+		Port:   func() tree.PortInfo { return tree.PortInfo{State: 4, ActiveWidth: 1, ActiveSpeed: 1} },
+	}})
+	at := places{ours: "/sys/bus/pci/devices", host: "/", cwd: "/sys/bus"}
+	const device = "/sys/devices/pcife00:00/fe00:00:00.0"
+	for _, tt := range []struct {
+		path  string
+		dirfd int32
+		want  string // path of the node; empty: the kernel executes the call
+	}{
+		{"/sys/class/pci_bus/fe00:00/../../fe00:00:00.0/class", CWD, device + "/class"},
+		{"/sys/bus/pci/devices", CWD, "/sys/bus/pci/devices"},
+		{"/sys/bus/pci/devices/fe00:00:00.0/class", CWD, device + "/class"},
+		{"/sys/bus/pci/devices/0000:00:1f.2/class", CWD, ""},
+		{"/sys/class/pci_bus/0000:00/../../0000:00:1f.2/class", CWD, ""},
+		{"sys/bus/pci/devices", 5, "/sys/bus/pci/devices"}, // hwloc
+		{"pci/devices/fe00:00:00.0/class", CWD, device + "/class"},
+		{"fe00:00:00.0/class", 3900, device + "/class"},
+		{"/home/user/pci/data", CWD, ""},
+		{"pci/drivers/e1000", CWD, ""},
+	} {
+		n, outside, err := Lookup(files, []byte(tt.path), tt.dirfd, true, at)
+		got := ""
+		if n != nil {
+			got = n.Path
+		}
+		if got != tt.want || err != nil || outside != "" {
+			t.Errorf("%d %s: %q, %q, %v; want %q", tt.dirfd, tt.path, got, outside, err, tt.want)
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package librxe
+package provider
 
 import (
 	"sync"
@@ -6,20 +6,21 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// avCache makes address handles of addresses, and keeps those that were used last.
-type avCache struct {
-	mu      sync.Mutex // a leaf lock except for those of the device
-	entries []avEntry  // the one used last comes first
+// AddressCache makes address handles of addresses, and keeps those that were used last.
+type AddressCache struct {
+	Most    int            // handles
+	mu      sync.Mutex     // a leaf lock except for those of the device
+	entries []addressEntry // the one used last comes first
 	closed  bool
 }
 
-type avEntry struct {
+type addressEntry struct {
 	attr rxe.AHAttr
 	ah   *rxe.AH
 }
 
-// get returns a handle for attr, or nil.
-func (c *avCache) get(pd *rxe.PD, attr rxe.AHAttr) *rxe.AH {
+// Get returns a handle for attr, or nil.
+func (c *AddressCache) Get(pd *rxe.PD, attr rxe.AHAttr) *rxe.AH {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.entries {
@@ -35,24 +36,24 @@ func (c *avCache) get(pd *rxe.PD, attr rxe.AHAttr) *rxe.AH {
 	if err != nil {
 		return nil // the request completes as one without an address
 	}
-	if len(c.entries) == avCacheSize {
-		last := avCacheSize - 1
+	if len(c.entries) == c.Most {
+		last := c.Most - 1
 		_ = c.entries[last].ah.Destroy() // may be gone with the device
 		c.entries = c.entries[:last]
 	}
-	c.entries = append(c.entries, avEntry{attr, ah})
+	c.entries = append(c.entries, addressEntry{attr, ah})
 	c.front(len(c.entries) - 1)
 	return ah
 }
 
-func (c *avCache) front(i int) {
+func (c *AddressCache) front(i int) {
 	e := c.entries[i]
 	copy(c.entries[1:i+1], c.entries[:i])
 	c.entries[0] = e
 }
 
 // Close destroys the handles, and makes no more.
-func (c *avCache) close() {
+func (c *AddressCache) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.entries {

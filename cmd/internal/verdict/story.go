@@ -1,0 +1,100 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/explain/plural"
+	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/pcap/ladder"
+	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// story is what the page of HTML says of the run, without the sides at fault: the capture tells
+// them later.
+func (r *Run) story() *ladder.Story {
+	return &ladder.Story{
+		Title: capital(r.ending()), Command: plain(commandLine(r.Command)), Started: r.Started,
+		Badges: []ladder.Badge{r.programBadge(), faultsBadge(r.Faults)},
+		Events: sentences(r.happened()), QPs: r.queuePairs(),
+	}
+}
+
+// programBadge says how the program fared.
+func (r *Run) programBadge() ladder.Badge {
+	trouble := r.trouble()
+	switch {
+	case r.Exit != 0 || r.Signal != "":
+		return ladder.Badge{Class: "violation", Name: "Program", Text: "failed"}
+	case r.Report == nil:
+		return ladder.Badge{Class: "warning", Name: "Program", Text: "ended well, but what the device saw is not known"}
+	case trouble != "":
+		return ladder.Badge{Class: "violation", Name: "Program", Text: "exited with status 0, but " + trouble}
+	case slices.ContainsFunc(r.notable(), func(e *proto.ProcessEnd) bool { return bad(e) && !ended(e.Signal) }):
+		return ladder.Badge{Class: "warning", Name: "Program", Text: "ended well, but not all of its processes did"}
+	}
+	return ladder.Badge{Class: "clean", Name: "Program", Text: "ended well"}
+}
+
+// faultsBadge says what fault rules were ordered, and whether they did anything.
+func faultsBadge(faults []fault.Status) ladder.Badge {
+	b := ladder.Badge{Class: "clean", Name: "Faults", Text: "none ordered"}
+	if len(faults) == 0 {
+		return b
+	}
+	fired := uint64(0)
+	for i := range faults {
+		fired += faults[i].Fired
+	}
+	b.Text = fmt.Sprintf("%s ordered, which hit %s", plural.Of(len(faults), "rule"), plural.Of(fired, "candidate"))
+	b.Class = "warning"
+	if missed := len(fault.Missed(faults)); missed > 0 {
+		b.Class = "violation"
+		b.Text += fmt.Sprintf("; %s never fired", plural.Of(missed, "rule"))
+	}
+	return b
+}
+
+// sentences makes the page's sentences of events.
+func sentences(list []event) (out []ladder.Sentence) {
+	for _, e := range list {
+		s := ladder.Sentence{At: e.at, Text: e.text, Bad: e.bad}
+		if x := e.record; x != nil && x.PeerQPN != 0 && (x.Kind == explain.Completion || x.Kind == explain.Request) {
+			s.Work = &ladder.Work{QPN: wire.QPN(x.QPN), PeerQPN: wire.QPN(x.PeerQPN), PSN: wire.PSN(x.PSN), FromPeer: x.Kind == explain.Request}
+		}
+		if e.hit != nil && e.hit.QP != 0 && e.hit.Opcode != "" {
+			s.Work = &ladder.Work{QPN: e.hit.QP, PSN: wire.PSN(e.hit.PSN), Rule: true}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// queuePairs are the queue pairs as their processes left them.
+func (r *Run) queuePairs() (list []ladder.QPAtEnd) {
+	if r.Report == nil {
+		return nil
+	}
+	for _, proc := range slices.Concat(r.Report.Ended, r.Report.Session.Processes) {
+		for i := range proc.Files {
+			for _, q := range proc.Files[i].QPs {
+				end := ladder.QPAtEnd{
+					Process: plain(explain.NameOf(proc.Role, cmp.Or(proc.Name, "?"), proc.PID)), Device: plain(proc.Files[i].Device),
+					Type: q.Type, State: q.State, QPN: wire.QPN(q.QPN), Queued: q.SendQueue,
+				}
+				if q.Peer != nil {
+					end.PeerQPN = wire.QPN(q.Peer.QPN)
+				}
+				list = append(list, end)
+			}
+		}
+	}
+	return list
+}
+
+// capital begins a title.
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -1,0 +1,55 @@
+package verdict
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/service/proto"
+)
+
+// TestHTML: the page of HTML says what is true of the whole run, and is green only if all of it
+// went well. Names in it are text.
+func TestHTML(t *testing.T) {
+	with := func(list ...explain.Record) *proto.Report {
+		return reportOf(list, nil)
+	}
+	failed := explain.Record{Count: 1, Program: "</p><script>x\x1b[2J\u202e", PID: 7, Kind: explain.Completion, Fault: explain.Peer, QPN: 0x11, PeerQPN: 0x12, What: "it failed"}
+	hit := []fault.Status{{Rule: "packet drop,nth=3", Candidates: 9, Fired: 1}}
+	for name, c := range map[string]struct {
+		run   Run
+		class string
+		says  []string
+	}{
+		"good":               {Run{Report: with()}, "clean", []string{"<b>Program:</b> ended well<", "<b>Faults:</b> none ordered<", ">The program ended well</h1>", "<li>No one: "}},
+		"failed":             {Run{Report: with(), Exit: 3}, "violation", []string{"<b>Program:</b> failed<", `<li class="wrong"><b>The program</b>, outside of RDMA`}},
+		"errors only":        {Run{Report: with(failed)}, "violation", []string{"<b>Program:</b> exited with status 0, but 1 work request failed<", `<li class="wrong"><b>The peer</b> of <code>&lt;/p&gt;&lt;script&gt;x?[2J?</code>: it failed.`}},
+		"a rule hit":         {Run{Report: with(), Faults: hit}, "warning", []string{"<b>Faults:</b> 1 rule ordered, which hit 1 candidate<"}},
+		"a rule never fired": {Run{Report: with(), Missed: true, Faults: []fault.Status{{Rule: "packet drop"}}}, "violation", []string{"1 rule never fired<"}},
+		"no daemon":          {Run{Trouble: "gone"}, "warning", []string{"the daemon is gone: gone"}},
+	} {
+		c.run.Command = []string{"prog\u202e", "<b>"}
+		dir := filepath.Dir(writtenOf(t, &c.run))
+		text, err := os.ReadFile(filepath.Join(dir, LadderFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := string(text)
+		m := regexp.MustCompile(`class="verdict ([a-z]*)"`).FindStringSubmatch(page)
+		if m == nil || m[1] != c.class {
+			t.Errorf("%s: the head is %q, want %s", name, m, c.class)
+		}
+		for _, s := range append(c.says, "<code>prog? &#39;&lt;b&gt;&#39;</code>") {
+			if !strings.Contains(page, s) {
+				t.Errorf("%s: %q is missing in:\n%s", name, s, page[strings.Index(page, "<h1"):])
+			}
+		}
+		if strings.ContainsAny(page, "\x1b\u202e") {
+			t.Errorf("%s: a name changes the direction of the page", name)
+		}
+	}
+}

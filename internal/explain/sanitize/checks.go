@@ -1,0 +1,135 @@
+package sanitize
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Level says how sure a check is.
+type Level string
+
+// The levels. Only an error changes the exit status.
+const (
+	Error   Level = "error"   // the program breaks a rule of the specification
+	Warning Level = "warning" // it works as long as nothing is lost or late
+	Note    Level = "note"    // a reader should know it
+)
+
+// Check is one kind of misuse.
+type Check struct {
+	Name  string
+	Group string
+	Level Level
+	What  string // that it finds
+	See   string
+}
+
+// The names of the checks.
+const (
+	keyRange          = "key-range"
+	keyRight          = "key-right"
+	keyDomain         = "key-domain"
+	keyWindow         = "key-window"
+	keyUnknown        = "key-unknown"
+	useAfterDereg     = "use-after-dereg"
+	refusedByPeer     = "refused-by-peer"
+	sendBufferChanged = "send-buffer-changed"
+	recvTooShort      = "recv-too-short"
+	unmapped          = "unmapped"
+	freedWhilePosted  = "freed-while-posted"
+	leak              = "leak"
+	cqOverflow        = "cq-overflow"
+	cqTooSmall        = "cq-too-small"
+	noSignal          = "no-signal"
+	rnr               = "rnr"
+	qpAccess          = "qp-access"
+	rdAtomic          = "rd-atomic"
+	pathMTU           = "path-mtu"
+	timeoutZero       = "timeout-zero"
+	retryZero         = "retry-zero"
+)
+
+// checks are all checks, by groups.
+var checks = []Check{
+	{keyRange, "keys", Error, "an access reaches outside of its region", "IBA 10.6.3, ibv_reg_mr(3)"},
+	{keyRight, "keys", Error, "a region lacks the right for an access", "IBA 10.6.3, ibv_reg_mr(3)"},
+	{keyDomain, "keys", Error, "the key is of another protection domain", "IBA 10.2.3, ibv_alloc_pd(3)"},
+	{keyWindow, "keys", Error, "the window is not bound, or elsewhere", "IBA 10.6.7, ibv_bind_mw(3)"},
+	{keyUnknown, "keys", Error, "the key never was one", "IBA 10.6.3, ibv_reg_mr(3)"},
+	{useAfterDereg, "keys", Error, "the region was deregistered before", "IBA 10.6.7, ibv_dereg_mr(3)"},
+	{refusedByPeer, "keys", Error, "a peer in another run refused", "IBA 9.7.5.2, ibv_post_send(3)"},
+	{sendBufferChanged, "buffers", Error, "the program changed a posted buffer", "IBA 10.7.3.1, ibv_post_send(3)"},
+	{recvTooShort, "buffers", Error, "a message exceeds its receive", "IBA 9.9.3, ibv_post_recv(3)"},
+	{unmapped, "buffers", Error, "registered memory is not mapped any more", "IBA 10.6.6, ibv_reg_mr(3)"},
+	{freedWhilePosted, "lifetime", Error, "a region is deregistered while posted", "IBA 10.6.7, ibv_dereg_mr(3)"},
+	{leak, "lifetime", Note, "an object is left at the end", "ibv_close_device(3)"},
+	{cqOverflow, "queues", Error, "a completion found its queue full", "IBA 11.6.3.1, ibv_create_cq(3)"},
+	{cqTooSmall, "queues", Warning, "more signaled work than its queue holds", "IBA 10.8.1, ibv_create_cq(3)"},
+	{noSignal, "queues", Error, "nothing signaled frees the send queue", "IBA 10.8.6, ibv_post_send(3)"},
+	{rnr, "queues", Warning, "no receive came before the retries ended", "IBA 9.7.5.2.8, ibv_post_recv(3)"},
+	{qpAccess, "state", Error, "qp_access_flags lack a right", "IBA 9.7.4.1.3, ibv_modify_qp(3)"},
+	{rdAtomic, "state", Error, "the peer exceeds max_dest_rd_atomic", "IBA 9.7.4.1.6, ibv_modify_qp(3)"},
+	{pathMTU, "state", Error, "the ends' path MTUs differ", "IBA 9.6.1.5, ibv_modify_qp(3)"},
+	{timeoutZero, "state", Warning, "a lost packet is never sent again", "IBA 9.7.6.1.3, ibv_modify_qp(3)"},
+	{retryZero, "state", Warning, "the first loss ends the connection", "IBA 9.7.5.2.3, ibv_modify_qp(3)"},
+}
+
+// Checks returns all checks.
+func Checks() []Check { return slices.Clone(checks) }
+
+// checkOf returns the check of a name; nil: there is none.
+func checkOf(name string) *Check {
+	for i := range checks {
+		if checks[i].Name == name {
+			return &checks[i]
+		}
+	}
+	return nil
+}
+
+// Selection is a set of checks.
+type Selection map[string]bool
+
+// ParseSelection reads names of checks or groups with commas between them, or all. A name that
+// begins with a minus is taken away. What begins so is taken away from all.
+func ParseSelection(text string) (Selection, error) {
+	words := strings.Split(text, ",")
+	chosen := make(Selection)
+	if text == "" || strings.HasPrefix(words[0], "-") {
+		words = append([]string{"all"}, words...)
+	}
+	for _, word := range words {
+		if word == "" {
+			continue
+		}
+		name, off := strings.CutPrefix(word, "-")
+		found := false
+		for i := range checks {
+			if c := &checks[i]; name == "all" || name == c.Name || name == c.Group {
+				found = true
+				chosen[c.Name] = !off
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("%q is no check: give all, a group (%s) or a name (%s)", name, strings.Join(groups(), ", "), strings.Join(names(), ", "))
+		}
+	}
+	return chosen, nil
+}
+
+func names() (list []string) {
+	for i := range checks {
+		list = append(list, checks[i].Name)
+	}
+	return list
+}
+
+func groups() (list []string) {
+	for i := range checks {
+		if !slices.Contains(list, checks[i].Group) {
+			list = append(list, checks[i].Group)
+		}
+	}
+	return list
+}

@@ -1,0 +1,216 @@
+package sanitize
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/explain/plural"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Failed implements rxe.Reports: work of a queue pair failed.
+func (f *File) Failed(q *rxe.QP, failure *rxe.Failure) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	o := f.byQP[q]
+	if o == nil {
+		return
+	}
+	w := &work{file: f, qp: o, failure: failure, peer: f.s.qps[qpName{f.device, failure.PeerQPN}]}
+	if find := finders[failure.Cause]; find != nil {
+		find(w)
+	}
+}
+
+// finders are the checks that a failure answers. The other causes may be those of a program that is
+// right: its peer has ended, or the network loses packets.
+var finders = [rxe.NumCauses]func(*work){
+	rxe.CauseKey: (*work).key, rxe.CauseRemoteKey: (*work).key, rxe.CauseNAK: (*work).nak, rxe.CauseRNR: (*work).rnr,
+	rxe.CauseMemory: (*work).memory, rxe.CauseRecvShort: (*work).short, rxe.CauseCQFull: (*work).overflow,
+	rxe.CauseQPAccess: (*work).access, rxe.CauseDepth: (*work).depth, rxe.CauseMTU: (*work).mtu,
+}
+
+// work is what failed. Session.mu is held.
+type work struct {
+	file    *File
+	qp      *object
+	failure *rxe.Failure
+	peer    *object // the other end, if it is of this run
+}
+
+// asked names the request that was refused, as the subject of a sentence, and where it was posted.
+func (w *work) asked() (subject string, places []Place) {
+	fl := w.failure
+	if fl.Status != rxe.WCSuccess && !fl.Recv {
+		p := w.qp.request(fl.ID)
+		return fmt.Sprintf("%s (wr_id %#x) of %s", an(fl.Op), fl.ID, w.qp), posted(p)
+	}
+	if fl.Recv && fl.Cause == rxe.CauseKey {
+		return fmt.Sprintf("a receive (wr_id %#x) of %s", fl.ID, w.qp), nil
+	}
+	if w.peer == nil {
+		return fmt.Sprintf("the peer %v of %s", fl.Peer.Addr(), w.qp), nil
+	}
+	return fmt.Sprintf("a request of %s to %s", w.peer, w.qp), posted(w.peer.asker(fl.Key.Key, fl.Key.Addr, fl.Key.Length))
+}
+
+// an returns the name of an operation with an article.
+func an(op rxe.WROpcode) string {
+	name := op.String()
+	if strings.ContainsAny(name[:1], "AR") { // as they are spoken: an RDMA_WRITE
+		return "an " + name
+	}
+	return "a " + name
+}
+
+func posted(p *post) []Place {
+	if p == nil {
+		return nil
+	}
+	return []Place{{What: fmt.Sprintf("the %v (wr_id %#x) was posted", p.op, p.id), Stack: p.at}}
+}
+
+// request returns the work request of an id; nil: it is not known.
+func (o *object) request(id uint64) *post {
+	for _, p := range o.posts {
+		if p.id == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// asker returns the work request that named a range of a key. Without a key, it is the oldest.
+func (o *object) asker(key uint32, va, n uint64) *post {
+	if key == 0 && len(o.posts) > 0 {
+		return o.posts[0]
+	}
+	for _, p := range o.posts {
+		if p.rkey == key && va >= p.remote {
+			return p
+		}
+	}
+	return nil
+}
+
+func (w *work) find(check, what string, drawing []string, places ...Place) {
+	psn := uint32(w.failure.PSN)
+	w.file.find(check, Finding{What: what, Places: places, Drawing: drawing, PSN: &psn})
+}
+
+// history says where an object came from, and where it was changed.
+func (o *object) history(what string) (places []Place) {
+	places = []Place{{What: what, Stack: o.made}}
+	if o.modified != nil {
+		places = append(places, Place{What: "it was changed last", Stack: o.modified})
+	}
+	return places
+}
+
+// key finds what is wrong with a key that gives no access.
+func (w *work) key() {
+	k := &w.failure.Key
+	subject, places := w.asked()
+	what := fmt.Sprintf("%s names %s at %#x of key %#x", subject, plural.Of(k.Length, "byte"), k.Addr, k.Key)
+	region := w.file.region(k.Key)
+	switch {
+	case strings.Contains(k.Why, "window"):
+		w.find(keyWindow, what+": "+k.Why, nil, places...)
+	case strings.Contains(k.Why, "no such"), strings.Contains(k.Why, "stale"):
+		w.unknown(what, places)
+	case region == nil: // of another run, or a window
+	case strings.Contains(k.Why, "domain"):
+		w.find(keyDomain, what+", which is of another protection domain than the queue pair", nil,
+			slices.Concat(places, region.history("the region was registered"), w.qp.history("the queue pair was made"))...)
+	case strings.Contains(k.Why, "right"):
+		w.find(keyRight, what+", which lacks "+rights(k.Need), nil, slices.Concat(places, region.history("the region was registered"))...)
+	case strings.Contains(k.Why, "range"):
+		distance, drawing := region.Region.beyond(k.Addr, k.Length)
+		w.find(keyRange, what+", "+distance, drawing, slices.Concat(places, region.history("the region was registered"))...)
+	}
+}
+
+// unknown finds out whether a key was one.
+func (w *work) unknown(what string, places []Place) {
+	for i := len(w.file.s.ended) - 1; i >= 0; i-- {
+		o := w.file.s.ended[i]
+		if o.Number != w.failure.Key.Key || o.file.device != w.file.device {
+			continue
+		}
+		w.find(useAfterDereg, fmt.Sprintf("%s, whose region was deregistered %v before", what, w.file.s.now().Sub(o.endedAt).Round(time.Microsecond)), nil,
+			slices.Concat(places, []Place{{What: "the region was deregistered", Stack: o.endedBy}}, o.history("it was registered"))...)
+		return
+	}
+	if region := w.file.region(w.failure.Key.Key); region != nil {
+		// The program is in ibv_dereg_mr. Ended comes when that has succeeded.
+		w.find(useAfterDereg, what+", whose region is being deregistered", nil, slices.Concat(places, region.history("it was registered"))...)
+		return
+	}
+	if w.file.windows || w.file.s.unseen > 0 {
+		return // a window changes its key
+	}
+	w.find(keyUnknown, what+", which no region of the process has or had", nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+}
+
+// nak finds what a peer of another run refused. Within a run the peer has the finding.
+func (w *work) nak() {
+	if w.peer != nil {
+		return
+	}
+	subject, places := w.asked()
+	w.find(refusedByPeer, fmt.Sprintf("%s was refused by %v: %v", subject, w.failure.Peer.Addr(), w.failure.Status), nil, places...)
+}
+
+func (w *work) rnr() {
+	subject, places := w.asked()
+	who := fmt.Sprintf("the peer %v", w.failure.Peer.Addr())
+	if w.peer != nil {
+		who = w.peer.String()
+		places = append(places, w.peer.history("the peer's queue pair was made")...)
+	}
+	w.find(rnr, fmt.Sprintf("%s found no receive: %s was late in %s", subject, who, plural.Of(int(w.failure.Retries), "retry")), nil, places...)
+}
+
+func (w *work) memory() {
+	subject, places := w.asked()
+	if p := w.qp.request(w.failure.ID); p != nil && len(p.pieces) > 0 {
+		if o := w.file.region(p.pieces[0].key); o != nil {
+			places = append(places, o.history("the region was registered")...)
+		}
+	}
+	w.find(unmapped, subject+" needs registered memory that is not mapped any more", nil, places...)
+}
+
+func (w *work) short() {
+	var places []Place
+	if w.peer != nil {
+		places = posted(w.peer.asker(0, 0, 0))
+	}
+	w.find(recvTooShort, fmt.Sprintf("a message to %s is longer than the receive (wr_id %#x) of %s", w.qp, w.failure.ID, plural.Of(w.failure.Bytes, "byte")), nil,
+		slices.Concat(places, w.qp.history("the queue pair was made"))...)
+}
+
+func (w *work) overflow() {
+	places := w.qp.history("the queue pair was made")
+	if c := w.file.objects[w.qp.QP.SendCQ]; c != nil {
+		places = append(places, Place{What: "the completion queue of its sends was made", Stack: c.made})
+	}
+	w.file.find(cqOverflow, Finding{What: fmt.Sprintf("a completion of %s found its completion queue full, and the queue pair has failed", w.qp), Places: places})
+}
+
+func (w *work) access() {
+	subject, places := w.asked()
+	w.find(qpAccess, fmt.Sprintf("%s needs a right that qp_access_flags of %s lack", subject, w.qp), nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+}
+
+func (w *work) depth() {
+	subject, places := w.asked()
+	w.find(rdAtomic, fmt.Sprintf("%s exceeds max_dest_rd_atomic of %s", subject, w.qp), nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+}
+
+func (w *work) mtu() {
+	w.find(pathMTU, fmt.Sprintf("%s has path MTU %d, and its peer sends packets of %s", w.qp, w.failure.MTU, plural.Of(w.failure.Bytes, "byte")), nil,
+		w.qp.history("the queue pair was made")...)
+}

@@ -1,0 +1,133 @@
+package sanitize
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gorxe/gorxe/internal/explain/plural"
+)
+
+// Finding is one misuse.
+type Finding struct {
+	Check   string   `json:"check"`
+	Level   Level    `json:"level"`
+	PID     int      `json:"pid"`
+	Program string   `json:"program"`
+	Device  string   `json:"device"`
+	What    string   `json:"what"`
+	Places  []Place  `json:"places,omitempty"`
+	Drawing []string `json:"drawing,omitempty"` // of the region
+	PSN     *uint32  `json:"psn,omitempty"`     // of the packet
+	See     string   `json:"see"`
+	Count   int      `json:"count"` // how often it was found
+}
+
+// Place is what happened where in a program.
+type Place struct {
+	What  string  `json:"what"`            // as "the region was registered"
+	Stack *Stack  `json:"stack,omitempty"` // nil: not known
+	Lines []Frame `json:"lines,omitempty"` // that Stack stands for, innermost first
+}
+
+// Stack is what a thread had on its stack when it made a call. What it means is known to the reader
+// of the program's files only.
+type Stack struct {
+	TID   int    `json:"tid"`
+	PC    uint64 `json:"pc"`
+	SP    uint64 `json:"sp"`
+	Bytes []byte `json:"bytes"` // from SP on
+	Maps  int    `json:"maps"`  // index into Report.Maps; negative: not known
+}
+
+// Frame is one function of a stack.
+type Frame struct {
+	Function string `json:"function,omitempty"`
+	File     string `json:"file,omitempty"` // of the source; empty: not known
+	Line     int    `json:"line,omitempty"`
+	Module   string `json:"module,omitempty"` // the program or a library
+	Offset   uint64 `json:"offset"`           // in the function, or without one in the module
+}
+
+func (f *Frame) String() string {
+	switch {
+	case f.File != "":
+		return fmt.Sprintf("%s:%d in %s", f.File, f.Line, f.Function)
+	case f.Function != "":
+		return fmt.Sprintf("%s+%#x (%s)", f.Function, f.Offset, f.Module)
+	}
+	return fmt.Sprintf("%s+%#x", f.Module, f.Offset)
+}
+
+// Report is what a Session has found.
+type Report struct {
+	Findings []Finding `json:"findings"`
+	LeftOut  int       `json:"left_out,omitempty"` // findings that there was no room for
+	// Unseen is how many objects and work requests there was no room to watch.
+	Unseen int      `json:"unseen,omitempty"`
+	Maps   []string `json:"maps,omitempty"` // /proc/PID/maps of the programs
+}
+
+// Count returns how many findings have a level.
+func (r *Report) Count(level Level) (n int) {
+	for i := range r.Findings {
+		if r.Findings[i].Level == level {
+			n++
+		}
+	}
+	return n
+}
+
+// Killed forgives a process what it left behind: a signal ended it.
+func (r *Report) Killed(pid int) {
+	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.PID == pid && f.Check == leak })
+}
+
+// Write prints the report as text.
+func (r *Report) Write(w io.Writer) {
+	for i := range r.Findings {
+		r.Findings[i].write(w)
+	}
+	fmt.Fprintf(w, "gorxe: sanitizer: %s, %s, %s", plural.Of(r.Count(Error), "error"), plural.Of(r.Count(Warning), "warning"), plural.Of(r.Count(Note), "note"))
+	if r.LeftOut > 0 {
+		fmt.Fprintf(w, "; %s more left out", plural.Of(r.LeftOut, "finding"))
+	}
+	if r.Unseen > 0 {
+		fmt.Fprintf(w, "; %s not watched, for want of room", plural.Of(r.Unseen, "object or request"))
+	}
+	fmt.Fprintln(w)
+}
+
+func (f *Finding) write(w io.Writer) {
+	times := ""
+	if f.Count > 1 {
+		times = fmt.Sprintf(" (%d times)", f.Count)
+	}
+	fmt.Fprintf(w, "==%d== %s: %s: %s%s\n", f.PID, strings.ToUpper(string(f.Level)), f.Check, f.What, times)
+	fmt.Fprintf(w, "    in %s, device %s\n", clean(f.Program), f.Device)
+	for i := range f.Places {
+		p := &f.Places[i]
+		fmt.Fprintf(w, "    %s\n", p.What)
+		for n := range p.Lines {
+			fmt.Fprintf(w, "      #%d %s\n", n, clean(p.Lines[n].String()))
+		}
+	}
+	for _, line := range f.Drawing {
+		fmt.Fprintf(w, "    %s\n", line)
+	}
+	if f.PSN != nil {
+		fmt.Fprintf(w, "    packet: PSN 0x%06x\n", *f.PSN)
+	}
+	fmt.Fprintf(w, "    see %s; --sanitize=-%s switches this check off\n", f.See, f.Check)
+}
+
+// clean makes text of a program harmless for a terminal.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}

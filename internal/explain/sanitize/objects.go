@@ -1,0 +1,212 @@
+package sanitize
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/explain/plural"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Made describes an object that a program has made.
+type Made struct {
+	Kind   string // as "queue pair"
+	Number uint32 // of a queue pair, or the key of a region or window
+	Region *Region
+	QP     *QP
+	CQ     *CQ
+}
+
+// Region is a memory region.
+type Region struct {
+	Start, Length uint64 // in the program's address space
+	Base          uint64 // of the addresses that work requests and peers name
+	Memory        rxe.Memory
+}
+
+// QP is a queue pair.
+type QP struct {
+	QP        *rxe.QP
+	SendCQ    any    // of Made
+	Depth     uint32 // of its send queue, as the program knows it
+	SignalAll bool
+}
+
+// CQ is a completion queue.
+type CQ struct {
+	Entries func() int
+	Waiting func() int // how many completions are not polled
+}
+
+// object is an object with its history.
+type object struct {
+	Made
+	file      *File
+	number    int // order of making
+	made      *Stack
+	endedBy   *Stack
+	endedAt   time.Time
+	modified  *Stack
+	posting   *Stack // of the post_send in hand
+	posts     []*post
+	silent    uint32 // requests since the last signaled one
+	signaled  int    // of a CQ: signaled requests under way
+	saidSmall bool
+}
+
+func (o *object) String() string {
+	switch o.Kind {
+	case kindQP, kindMW, kindMR:
+		return fmt.Sprintf("%s %#x", o.Kind, o.Number)
+	}
+	return "the " + o.Kind
+}
+
+// The kinds of objects that checks know.
+const (
+	kindQP = "queue pair"
+	kindMR = "memory region"
+	kindMW = "memory window"
+)
+
+// Made notes an object, by an id that is compared.
+func (f *File) Made(id any, m Made, at *Stack) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if f.s.objects >= maxObjects {
+		f.s.unseen++
+		return
+	}
+	f.s.objects++
+	o := &object{Made: m, file: f, made: at, number: f.s.objects}
+	f.objects[id] = o
+	f.windows = f.windows || m.Kind == kindMW
+	switch {
+	case m.Region != nil:
+		f.s.regions[keyName{f.device, m.Number}] = o
+	case m.QP != nil:
+		f.byQP[m.QP.QP] = o
+		f.s.qps[qpName{f.device, m.QP.QP.Num()}] = o
+	}
+}
+
+// Changed notes what a region is after reregistration.
+func (f *File) Changed(id any, m Made, at *Stack) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	o := f.objects[id]
+	if o == nil || o.Region == nil {
+		return
+	}
+	delete(f.s.regions, keyName{f.device, o.Number})
+	o.Made, o.modified = m, at
+	f.s.regions[keyName{f.device, o.Number}] = o
+}
+
+// Ended notes that the program has destroyed an object.
+func (f *File) Ended(id any, at *Stack) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	o := f.objects[id]
+	if o == nil {
+		return
+	}
+	delete(f.objects, id)
+	f.s.objects--
+	o.endedBy, o.endedAt = at, f.s.now()
+	switch {
+	case o.Region != nil:
+		f.endRegion(o)
+	case o.QP != nil:
+		delete(f.byQP, o.QP.QP)
+		delete(f.s.qps, qpName{f.device, o.QP.QP.Num()})
+		f.drop(o)
+	}
+}
+
+// endRegion remembers a region whose key may still be used. s.mu is held.
+func (f *File) endRegion(o *object) {
+	delete(f.s.regions, keyName{f.device, o.Number})
+	o.Region.Memory = nil
+	if f.s.ended = append(f.s.ended, o); len(f.s.ended) > maxEnded {
+		f.s.ended = slices.Delete(f.s.ended, 0, 1)
+	}
+	for _, q := range f.byQP {
+		for _, p := range q.posts {
+			if !p.uses(o.Number) {
+				continue
+			}
+			f.find(freedWhilePosted, Finding{
+				What: fmt.Sprintf("%s of %s was deregistered while %s (wr_id %#x) of %s uses it", o.extent(), o, an(p.op), p.id, q),
+				Places: []Place{
+					{What: "the region was deregistered", Stack: o.endedBy},
+					{What: "the work request was posted", Stack: p.at},
+					{What: "the region was registered", Stack: o.made},
+				}})
+			return
+		}
+	}
+}
+
+func (o *object) extent() string {
+	return fmt.Sprintf("%s at %#x", plural.Of(o.Region.Length, "byte"), o.Region.Start)
+}
+
+// Modified notes that the program has changed a queue pair.
+func (f *File) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, at *Stack) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	o := f.byQP[q]
+	if o == nil {
+		return
+	}
+	o.modified = at
+	if mask&rxe.QPAttrState != 0 && (attr.State == rxe.QPReset || attr.State == rxe.QPErr) {
+		f.drop(o)
+	}
+	places := []Place{{What: "the queue pair was modified", Stack: at}, {What: "it was made", Stack: o.made}}
+	if mask&rxe.QPAttrTimeout != 0 && attr.Timeout == 0 {
+		f.find(timeoutZero, Finding{What: fmt.Sprintf("%s has timeout 0: it waits for ever for the answer to a packet that was lost", o), Places: places})
+	}
+	if mask&rxe.QPAttrRetryCnt != 0 && attr.RetryCnt == 0 {
+		f.find(retryZero, Finding{What: fmt.Sprintf("%s has retry_cnt 0: it fails when the first packet is lost", o), Places: places})
+	}
+}
+
+// drop forgets the work requests of a queue pair that were not executed. s.mu is held.
+func (f *File) drop(o *object) {
+	f.s.posts -= len(o.posts)
+	if c := f.objects[o.QP.SendCQ]; c != nil {
+		for _, p := range o.posts {
+			if p.signaled {
+				c.signaled--
+			}
+		}
+	}
+	o.posts, o.silent = nil, 0
+}
+
+// Close notes that the process has closed the device, with all that it left there. If the device is
+// gone, nothing was left.
+func (f *File) Close(gone bool) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	left := slices.SortedFunc(maps.Values(f.objects), func(a, b *object) int { return a.number - b.number })
+	for _, o := range left {
+		if !gone {
+			f.find(leak, Finding{What: fmt.Sprintf("%s was not destroyed", o), Places: []Place{{What: "it was made", Stack: o.made}}})
+		}
+		if o.Region != nil {
+			delete(f.s.regions, keyName{f.device, o.Number})
+		}
+		if o.QP != nil {
+			delete(f.s.qps, qpName{f.device, o.QP.QP.Num()})
+			f.s.posts -= len(o.posts)
+		}
+	}
+	f.s.objects -= len(left)
+	clear(f.objects)
+	clear(f.byQP)
+}

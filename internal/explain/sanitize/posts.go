@@ -1,0 +1,250 @@
+package sanitize
+
+import (
+	"fmt"
+	"hash/maphash"
+
+	"github.com/gorxe/gorxe/internal/explain/plural"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// post is a work request that is under way.
+type post struct {
+	id       uint64
+	op       rxe.WROpcode
+	at       *Stack
+	signaled bool
+	inline   bool
+	pieces   []piece // of its gather list
+	remote   uint64
+	rkey     uint32
+	// hash is of the message as it was posted. With hashed unset it is not compared: the message is
+	// inline, the device writes to it, or it could not be read.
+	hash   uint64
+	hashed bool
+}
+
+// piece is a range of a region, in the program's address space.
+type piece struct {
+	key    uint32
+	start  uint64
+	length uint64
+	memory rxe.Memory
+}
+
+func (p *post) uses(key uint32) bool {
+	if p.inline {
+		return false
+	}
+	for i := range p.pieces {
+		if p.pieces[i].key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// Posting notes that a thread is about to post to a queue pair.
+func (f *File) Posting(q *rxe.QP, at *Stack) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if o := f.byQP[q]; o != nil {
+		o.posting = at
+	}
+}
+
+// sends reports whether the operation reads the gather list.
+func sends(op rxe.WROpcode) bool {
+	switch op {
+	case rxe.WRSend, rxe.WRSendImm, rxe.WRSendInv, rxe.WRWrite, rxe.WRWriteImm, rxe.WRAtomicWrite:
+		return true
+	default:
+		return false
+	}
+}
+
+// seed of all hashes. They stay within the process.
+var seed = maphash.MakeSeed()
+
+// Posted implements rxe.Observer.
+func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
+	p := &post{id: wr.ID, op: wr.Op, inline: wr.Flags&rxe.SendInline != 0, remote: wr.RemoteAddr, rkey: uint32(wr.RKey)}
+	f.place(p, wr.SGL)
+	if p.hashed && sends(wr.Op) {
+		p.hash, p.hashed = p.sum()
+	} else {
+		p.hashed = false
+	}
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	o := f.byQP[q]
+	if o == nil {
+		return
+	}
+	p.at, p.signaled = o.posting, o.QP.SignalAll || wr.Flags&rxe.SendSignaled != 0
+	o.posts = append(o.posts, p)
+	if f.s.posts++; f.s.posts > maxPosts {
+		p.pieces, p.hashed, p.at = nil, false, nil
+		f.s.unseen++
+	}
+	f.countSignals(o, p)
+}
+
+// place finds the memory of a gather list.
+func (f *File) place(p *post, list []rxe.SGE) {
+	if p.inline {
+		return
+	}
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	for _, e := range list {
+		if o := f.region(uint32(e.LKey)); o != nil && e.Length > 0 {
+			p.pieces = append(p.pieces, piece{uint32(e.LKey), o.Region.Start + e.Addr - o.Region.Base, uint64(e.Length), o.Region.Memory})
+		}
+	}
+	p.hashed = true
+	for _, w := range f.written {
+		p.written(w)
+	}
+}
+
+// span is a range of a program's memory.
+type span struct{ start, length uint64 }
+
+// written notes that the device writes to a range, or may still do so.
+func (p *post) written(w span) {
+	for i := range p.pieces {
+		if c := &p.pieces[i]; w.start < c.start+c.length && c.start < w.start+w.length {
+			p.hashed = false
+		}
+	}
+}
+
+// extent says where the message is.
+func (p *post) extent() string {
+	total, first := uint64(0), uint64(0)
+	for i := len(p.pieces) - 1; i >= 0; i-- {
+		total, first = total+p.pieces[i].length, p.pieces[i].start
+	}
+	return fmt.Sprintf("%s at %#x", plural.Of(total, "byte"), first)
+}
+
+// oldest takes the oldest work request of a queue pair.
+func (f *File) oldest(q *rxe.QP, pushed bool) (*object, *post) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	o := f.byQP[q]
+	if o == nil || len(o.posts) == 0 {
+		return o, nil
+	}
+	p := o.posts[0]
+	o.posts[0] = nil
+	o.posts = o.posts[1:]
+	f.s.posts--
+	if c := f.objects[o.QP.SendCQ]; pushed && p.signaled && c != nil {
+		c.signaled--
+	}
+	return o, p
+}
+
+// sum returns the hash of a message: of all of it, or of its beginning and its end.
+func (p *post) sum() (sum uint64, ok bool) {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	left := uint64(hashedBytes)
+	for _, c := range p.pieces {
+		for _, part := range []piece{{start: c.start, length: min(c.length, left/2)}, {start: c.start + c.length - min(c.length, left/2), length: min(c.length, left/2)}} {
+			buf := make([]byte, part.length)
+			if len(buf) == 0 {
+				continue
+			}
+			if c.memory == nil || c.memory.ReadV([]rxe.Span{{VA: part.start, Buf: buf}}) != nil {
+				return 0, false
+			}
+			h.Write(buf) //nolint:errcheck // it never fails
+		}
+		left -= min(c.length, left)
+	}
+	return h.Sum64(), len(p.pieces) > 0
+}
+
+// countSignals looks whether completions have room, and whether any will come. s.mu is held.
+func (f *File) countSignals(o *object, p *post) {
+	if !p.signaled {
+		if o.silent++; o.silent == o.QP.Depth+1 {
+			f.find(noSignal, Finding{
+				What: fmt.Sprintf("%d work requests in a row of %s are unsignaled, and its send queue has %d entries: no completion says that one is free again",
+					o.silent, o, o.QP.Depth),
+				Places: []Place{{What: "the last one was posted", Stack: p.at}, {What: "the queue pair was made", Stack: o.made}}})
+		}
+		return
+	}
+	o.silent = 0
+	c := f.objects[o.QP.SendCQ]
+	if c == nil || c.CQ == nil {
+		return
+	}
+	c.signaled++
+	if c.saidSmall {
+		return
+	}
+	entries := c.CQ.Entries()
+	if waiting := c.CQ.Waiting(); c.signaled+waiting > entries {
+		c.saidSmall = true
+		f.find(cqTooSmall, Finding{
+			What: fmt.Sprintf("%d signaled work requests are under way and %d completions are not polled, but the completion queue has %d entries",
+				c.signaled, waiting, entries),
+			Places: []Place{{What: "the last one was posted", Stack: p.at}, {What: "the completion queue was made", Stack: c.made}}})
+	}
+}
+
+// Accessed implements rxe.Observer. Where the device itself writes, a message may change.
+func (f *File) Accessed(_ *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
+	if need&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic) == 0 {
+		return
+	}
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	start := va
+	if o := f.region(key); o != nil {
+		start = o.Region.Start + va - o.Region.Base
+	}
+	w := span{start, n}
+	f.written[f.writes%len(f.written)] = w
+	f.writes++
+	for _, q := range f.byQP {
+		for _, p := range q.posts {
+			p.written(w)
+		}
+	}
+}
+
+// Completed implements rxe.Observer.
+func (f *File) Completed(q *rxe.QP, wc rxe.WC, pushed bool) {
+	if wc.Opcode&rxe.WCRecv != 0 {
+		return
+	}
+	o, p := f.oldest(q, pushed)
+	if p == nil || wc.Status != rxe.WCSuccess || !p.compared(f.s) {
+		return
+	}
+	now, ok := p.sum()
+	if !ok || now == p.hash || !p.compared(f.s) {
+		return
+	}
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	f.find(sendBufferChanged, Finding{
+		What: fmt.Sprintf("the program changed the buffer of %s (wr_id %#x) of %s before it completed: the peer may get either content", an(p.op), p.id, o),
+		Places: []Place{
+			{What: fmt.Sprintf("the work request was posted, with %s", p.extent()), Stack: p.at},
+			{What: "the queue pair was made", Stack: o.made},
+		}})
+}
+
+// compared reports whether the content of the message says something of the program.
+func (p *post) compared(s *Session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.hashed
+}

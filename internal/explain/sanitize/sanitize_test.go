@@ -1,0 +1,316 @@
+package sanitize
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// ram is the memory of a program. It begins at address 0.
+type ram []byte
+
+func (m ram) ReadV(spans []rxe.Span) error {
+	for _, s := range spans {
+		if s.VA+uint64(len(s.Buf)) > uint64(len(m)) {
+			return errors.New("not mapped")
+		}
+		copy(s.Buf, m[s.VA:])
+	}
+	return nil
+}
+func (ram) WriteV([]rxe.Span) error                            { return nil }
+func (ram) CompareSwap(_, _, _ uint64) (old uint64, err error) { return 0, nil }
+func (ram) FetchAdd(_, _ uint64) (old uint64, err error)       { return 0, nil }
+func (ram) Store(_, _ uint64) error                            { return nil }
+
+const (
+	key   = 0x1100 // of all memory
+	depth = 4
+)
+
+// rig is a program with a region, a completion queue and a queue pair.
+type rig struct {
+	*File
+	memory  ram
+	qp      *rxe.QP
+	waiting int
+}
+
+func newRig(t *testing.T, checks string) *rig {
+	t.Helper()
+	selected, err := ParseSelection(checks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := time.Unix(0, 0)
+	s := New(selected, func() time.Time { clock = clock.Add(time.Millisecond); return clock })
+	r := &rig{File: s.Open(7, "program", "rxe0"), memory: make(ram, 1<<20), qp: new(rxe.QP)}
+	r.Made("mr", Made{Kind: kindMR, Number: key, Region: &Region{Length: uint64(len(r.memory)), Memory: r.memory}}, at(1))
+	r.Made("cq", Made{Kind: "completion queue", CQ: &CQ{Entries: func() int { return 3 }, Waiting: func() int { return r.waiting }}}, at(2))
+	r.Made("qp", Made{Kind: kindQP, QP: &QP{QP: r.qp, SendCQ: "cq", Depth: depth}}, at(3))
+	return r
+}
+
+func at(pc uint64) *Stack { return &Stack{PC: pc, Maps: -1} }
+
+// post posts a work request on n bytes at va.
+func (r *rig) post(op rxe.WROpcode, va uint64, n uint32, flags rxe.SendFlags) {
+	r.Posting(r.qp, at(4))
+	r.Posted(r.qp, rxe.SendWR{ID: 9, Op: op, Flags: flags, SGL: []rxe.SGE{{Addr: va, Length: n, LKey: key}}, RKey: key, RemoteAddr: va})
+}
+
+func (r *rig) complete(pushed bool) {
+	r.Completed(r.qp, rxe.WC{ID: 9, Status: rxe.WCSuccess}, pushed)
+}
+
+// found returns the names of what was found.
+func (r *rig) found() (names []string) {
+	for _, f := range r.s.Report().Findings {
+		names = append(names, f.Check)
+	}
+	return names
+}
+
+// TestFound: what a program does, and what is found.
+func TestFound(t *testing.T) {
+	fails := func(f rxe.Failure) func(*rig) {
+		return func(r *rig) { r.Failed(r.qp, &f) }
+	}
+	badKey := func(cause rxe.Cause, why string) func(*rig) {
+		return fails(rxe.Failure{Cause: cause, Key: rxe.KeyRefusal{Key: key, Addr: 1 << 20, Length: 8, Why: why, Need: rxe.AccessRemoteWrite}})
+	}
+	unknown := func(r *rig) {
+		r.Failed(r.qp, &rxe.Failure{Cause: rxe.CauseRemoteKey, Key: rxe.KeyRefusal{Key: key, Length: 8, Why: "no such key"}})
+	}
+	for _, c := range []struct {
+		name string
+		do   func(*rig)
+		want []string
+	}{
+		{"nothing", func(*rig) {}, nil},
+		{"unchanged", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.memory[72] = 1; r.complete(false) }, nil},
+		{"changed", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.memory[71] = 1; r.complete(false) }, []string{sendBufferChanged}},
+		{"long, changed at its end", func(r *rig) { r.post(rxe.WRWrite, 0, 1<<20, 0); r.memory[1<<20-1] = 1; r.complete(false) }, []string{sendBufferChanged}},
+		{"inline", func(r *rig) { r.post(rxe.WRSend, 64, 8, rxe.SendInline); r.memory[64] = 1; r.complete(false) }, nil},
+		{"changed by READ", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.memory[64] = 1; r.complete(false) }, nil},
+		{"changed by the device", func(r *rig) {
+			r.post(rxe.WRSend, 64, 8, 0)
+			r.Accessed(r.qp, key, 70, 100, rxe.AccessLocalWrite)
+			r.memory[71] = 1
+			r.complete(false)
+		}, nil},
+		{"changed by the device, which began before", func(r *rig) {
+			r.Accessed(r.qp, key, 0, 65, rxe.AccessRemoteWrite)
+			r.post(rxe.WRSend, 64, 8, 0)
+			r.memory[64] = 1
+			r.complete(false)
+		}, nil},
+		{"changed after an error", func(r *rig) {
+			r.post(rxe.WRSend, 64, 8, 0)
+			r.memory[64] = 1
+			r.Completed(r.qp, rxe.WC{Status: rxe.WCRetryExcErr}, true)
+		}, nil},
+		{"receives complete no request", func(r *rig) {
+			r.post(rxe.WRSend, 64, 8, 0)
+			r.memory[64] = 1
+			r.Completed(r.qp, rxe.WC{Opcode: rxe.WCRecv}, true)
+		}, nil},
+		{"unsignaled", func(r *rig) {
+			for range depth {
+				r.post(rxe.WRSend, 64, 8, 0)
+				r.complete(false)
+			}
+		}, nil},
+		{"none signaled", func(r *rig) {
+			for range depth + 1 {
+				r.post(rxe.WRSend, 64, 8, 0)
+				r.complete(false)
+			}
+		}, []string{noSignal}},
+		{"one signaled", func(r *rig) {
+			for i := range 4 * depth {
+				flags := rxe.SendFlags(0)
+				if i%depth == 0 {
+					flags = rxe.SendSignaled
+				}
+				r.post(rxe.WRSend, 64, 8, flags)
+				r.complete(flags != 0)
+			}
+		}, nil},
+		{"queue full", func(r *rig) { r.waiting = 2; r.post(rxe.WRSend, 64, 8, rxe.SendSignaled) }, nil},
+		{"queue too small", func(r *rig) { r.waiting = 3; r.post(rxe.WRSend, 64, 8, rxe.SendSignaled) }, []string{cqTooSmall}},
+		{"freed", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.complete(false); r.Ended("mr", at(5)) }, nil},
+		{"freed while posted", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.Ended("mr", at(5)) }, []string{freedWhilePosted}},
+		{"freed after inline", func(r *rig) { r.post(rxe.WRSend, 64, 8, rxe.SendInline); r.Ended("mr", at(5)) }, nil},
+		{"freed after ERR", func(r *rig) {
+			r.post(rxe.WRSend, 64, 8, 0)
+			r.Modified(r.qp, &rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState, at(5))
+			r.Ended("mr", at(5))
+		}, nil},
+		{"freed after the queue pair", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.Ended("qp", at(5)); r.Ended("mr", at(5)) }, nil},
+		{"used after dereg", func(r *rig) { r.Ended("mr", at(5)); unknown(r) }, []string{useAfterDereg}},
+		{"a key that never was", fails(rxe.Failure{Cause: rxe.CauseKey, Key: rxe.KeyRefusal{Key: 1, Length: 8, Why: "no such key"}}), []string{keyUnknown}},
+		{"a key that was a window's", func(r *rig) {
+			r.Made("mw", Made{Kind: kindMW, Number: 1}, at(5))
+			r.Ended("mw", at(5))
+			r.Failed(r.qp, &rxe.Failure{Cause: rxe.CauseKey, Key: rxe.KeyRefusal{Key: 1, Length: 8, Why: "no such key"}})
+		}, nil},
+		{"window not bound", badKey(rxe.CauseRemoteKey, "window not bound"), []string{keyWindow}},
+		{"domain", badKey(rxe.CauseRemoteKey, "wrong protection domain"), []string{keyDomain}},
+		{"right", badKey(rxe.CauseRemoteKey, "right not granted"), []string{keyRight}},
+		{"range", badKey(rxe.CauseKey, "outside the range"), []string{keyRange}},
+		{"the peer's host is silent", fails(rxe.Failure{Cause: rxe.CauseTimeout, Status: rxe.WCRetryExcErr}), nil},
+		{"on purpose", fails(rxe.Failure{Cause: rxe.CauseRule, Status: rxe.WCLocProtErr}), nil},
+		{"settings", func(r *rig) {
+			r.Modified(r.qp, &rxe.QPAttr{}, rxe.QPAttrTimeout|rxe.QPAttrRetryCnt, at(5))
+		}, []string{timeoutZero, retryZero}},
+		{"other settings", func(r *rig) { r.Modified(r.qp, &rxe.QPAttr{}, rxe.QPAttrState, at(5)) }, nil},
+		{"left", func(r *rig) { r.Ended("qp", at(5)); r.Ended("cq", at(5)); r.Close(false) }, []string{leak}},
+		{"all left, as the device is gone", func(r *rig) { r.Close(true) }, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, "all")
+			c.do(r)
+			if got := r.found(); !slices.Equal(got, c.want) {
+				t.Errorf("found %q, want %q", got, c.want)
+			}
+			if len(c.want) > 0 {
+				off := newRig(t, "-"+strings.Join(c.want, ",-"))
+				if c.do(off); len(off.found()) > 0 {
+					t.Errorf("found %q, which is off", off.found())
+				}
+			}
+		})
+	}
+}
+
+// TestReport: a finding as text, with the region drawn.
+func TestReport(t *testing.T) {
+	r := newRig(t, "all")
+	r.Failed(r.qp, &rxe.Failure{Cause: rxe.CauseRemoteKey, Key: rxe.KeyRefusal{Key: key, Addr: 1<<20 - 5, Length: 8, Why: "outside the range"}})
+	var b strings.Builder
+	rep := r.s.Report()
+	rep.Findings[0].Places[0].Lines = []Frame{{Function: "make", File: "main.c", Line: 88}}
+	rep.Write(&b)
+	const want = `==7== ERROR: key-range: a request of queue pair 0x0 to queue pair 0x0 names 8 bytes at 0xffffb of key 0x1100, which ends 3 bytes past the end of the region of 1048576 bytes
+    in program, device rxe0
+    the region was registered
+      #0 main.c:88 in make
+    region  ===========================================================   0x0 to 0x100000
+    access                                                             #  0xffffb to 0x100003
+    packet: PSN 0x000000
+    see IBA 10.6.3, ibv_reg_mr(3); --sanitize=-key-range switches this check off
+gorxe: sanitizer: 1 error, 0 warnings, 0 notes
+`
+	if b.String() != want {
+		t.Errorf("the report is\n%s, want\n%s", b.String(), want)
+	}
+}
+
+// TestBounds: however much a program does, a session keeps a bounded part of it, and says so.
+func TestBounds(t *testing.T) {
+	r := newRig(t, "all")
+	for i := range 2 * maxObjects {
+		r.Made(i, Made{Kind: "address handle"}, at(uint64(i)))
+	}
+	for range 2 * maxPosts {
+		r.post(rxe.WRSend, 64, 8, rxe.SendSignaled)
+	}
+	if n := len(r.objects); n != maxObjects {
+		t.Errorf("%d objects", n)
+	}
+	r.Close(false)
+	rep := r.s.Report()
+	if len(rep.Findings) != maxFindings || rep.LeftOut == 0 || rep.Unseen < 2*maxObjects-maxObjects+maxPosts {
+		t.Errorf("%d findings, %d left out, %d unseen", len(rep.Findings), rep.LeftOut, rep.Unseen)
+	}
+	if r.s.objects != 0 || r.s.posts != 0 {
+		t.Errorf("%d objects and %d requests are left of a closed device", r.s.objects, r.s.posts)
+	}
+	for i := range 2 * maxMaps {
+		r.s.Maps(strings.Repeat("x", i))
+	}
+	if n := len(r.s.maps); n != maxMaps {
+		t.Errorf("%d lists of mappings", n)
+	}
+}
+
+// TestKilled: a process that a signal ended is forgiven what it left.
+func TestKilled(t *testing.T) {
+	r := newRig(t, "all")
+	r.Close(false)
+	rep := r.s.Report()
+	if rep.Count(Note) == 0 {
+		t.Error("nothing was left")
+	}
+	if rep.Killed(7); rep.Count(Note) != 0 {
+		t.Error("the process is not forgiven")
+	}
+}
+
+var update = flag.Bool("update", false, "write the table of docs/sanitizer.md")
+
+// TestTable: docs/sanitizer.md has all checks.
+func TestTable(t *testing.T) {
+	const page, head, foot = "../../../docs/sanitizer.md", "All are on:\n", "\nAn error breaks"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), head)
+	_, after, ok2 := strings.Cut(rest, foot)
+	if !ok || !ok2 {
+		t.Fatal("the page has no list")
+	}
+	var b strings.Builder
+	b.WriteString(before + head)
+	group := ""
+	for _, c := range Checks() {
+		if c.Group != group {
+			group = c.Group
+			fmt.Fprintf(&b, "\n**%s**\n\n", group)
+		}
+		level := ""
+		if c.Level != Error {
+			level = " (" + string(c.Level) + ")"
+		}
+		fmt.Fprintf(&b, "- `%s`%s: %s\n", c.Name, level, c.What)
+	}
+	b.WriteString(foot + after)
+	if *update {
+		if err := os.WriteFile(page, []byte(b.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	} else if b.String() != string(text) {
+		t.Error("the list differs: go test ./internal/explain/sanitize -run TestTable -update")
+	}
+}
+
+// TestSelection: the value of --sanitize.
+func TestSelection(t *testing.T) {
+	every := len(checks)
+	for text, want := range map[string]int{
+		"all": every, "": every, "-leak": every - 1, "all,-keys": every - 7, "leak": 1, "keys,-key-range": 6, "queues,rnr": 4,
+	} {
+		s, err := ParseSelection(text)
+		n := 0
+		for _, on := range s {
+			if on {
+				n++
+			}
+		}
+		if err != nil || n != want {
+			t.Errorf("%q: %d checks, %v; want %d", text, n, err, want)
+		}
+	}
+	if _, err := ParseSelection("all,-rases"); err == nil || !strings.Contains(err.Error(), `"rases" is no check`) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,127 @@
+package sanitize
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Session watches the programs of one run. Its methods, and those of its Files, may be called by
+// several threads at once. mu is a leaf lock, and is not held during an access to memory.
+type Session struct {
+	selected Selection
+	now      func() time.Time
+
+	mu       sync.Mutex // below
+	findings []Finding
+	found    map[string]int // index in findings, by what makes them the same
+	leftOut  int
+	unseen   int
+	maps     []string
+	objects  int // with a history, of all files
+	posts    int
+	qps      map[qpName]*object
+	regions  map[keyName]*object
+	ended    []*object // regions that were deregistered, the oldest first
+}
+
+// qpName is what a peer calls a queue pair of this run.
+type qpName struct {
+	device string
+	number wire.QPN
+}
+
+// keyName is what a key of a device means.
+type keyName struct {
+	device string
+	key    uint32
+}
+
+// New returns a Session that makes these checks.
+func New(selected Selection, now func() time.Time) *Session {
+	return &Session{selected: selected, now: now, found: make(map[string]int), qps: make(map[qpName]*object), regions: make(map[keyName]*object)}
+}
+
+// File is what one process has of one device.
+type File struct {
+	s       *Session
+	pid     int
+	program string
+	device  string
+
+	// Session.mu guards what is below.
+	objects map[any]*object
+	byQP    map[*rxe.QP]*object
+	windows bool // the process has made memory windows, whose keys change
+	// written has the last ranges that the device was about to write, which it may still do.
+	written [lastWrites]span
+	writes  int
+}
+
+// Open returns the File of a device that a process opens.
+func (s *Session) Open(pid int, program, device string) *File {
+	return &File{s: s, pid: pid, program: program, device: device,
+		objects: make(map[any]*object), byQP: make(map[*rxe.QP]*object)}
+}
+
+// region returns the region of a key; nil: there is none in this run. s.mu is held.
+func (f *File) region(key uint32) *object { return f.s.regions[keyName{f.device, key}] }
+
+// Maps keeps the mappings of a process, and returns their index for Stack.Maps.
+func (s *Session) Maps(text string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, have := range s.maps {
+		if have == text {
+			return i
+		}
+	}
+	if len(s.maps) >= maxMaps {
+		return -1
+	}
+	s.maps = append(s.maps, text)
+	return len(s.maps) - 1
+}
+
+// Report returns what was found so far.
+func (s *Session) Report() *Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &Report{Findings: append([]Finding{}, s.findings...), LeftOut: s.leftOut, Unseen: s.unseen}
+	if len(r.Findings) > 0 {
+		r.Maps = append([]string{}, s.maps...)
+	}
+	return r
+}
+
+// find adds a finding, unless the check is off or the same was found before. s.mu is held.
+func (f *File) find(name string, finding Finding) {
+	s, c := f.s, checkOf(name)
+	if !s.selected[name] {
+		return
+	}
+	same := fmt.Sprint(name, f.pid)
+	for i := range finding.Places {
+		if st := finding.Places[i].Stack; st != nil {
+			same += fmt.Sprint(" ", st.PC, st.SP)
+		}
+	}
+	if len(finding.Places) == 0 {
+		same += finding.What
+	}
+	if i, ok := s.found[same]; ok {
+		s.findings[i].Count++
+		return
+	}
+	if len(s.findings) >= maxFindings {
+		s.leftOut++
+		return
+	}
+	s.found[same] = len(s.findings)
+	finding.Check, finding.Level, finding.See, finding.Count = name, c.Level, c.See, 1
+	finding.PID, finding.Program, finding.Device = f.pid, f.program, f.device
+	s.findings = append(s.findings, finding)
+}

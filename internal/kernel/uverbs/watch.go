@@ -1,0 +1,92 @@
+package uverbs
+
+import (
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// Watcher sees what a program does with its objects. A call that has a Caller is made while the
+// program's thread waits for its answer. An id is of one object, as long as it exists.
+type Watcher interface {
+	rxe.Observer
+	// Made sees a new object, Changed a region after reregistration, and Ended an object that the
+	// program has destroyed.
+	Made(id any, o Watched, c kernel.Caller)
+	Changed(id any, o Watched, c kernel.Caller)
+	Ended(id any, c kernel.Caller)
+	// Modifying sees a change of a queue pair, before it is made. It may fail.
+	Modifying(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller)
+	// Posting sees a doorbell of a queue pair, before its work requests are posted.
+	Posting(q *rxe.QP, c kernel.Caller)
+}
+
+// Watched describes an object for a Watcher.
+type Watched struct {
+	Kind string
+	Key  uint32 // of a region or a window; of a queue pair its number
+
+	Start, Length, Base uint64 // of a region; Base is its first address for work requests
+	Space               kernel.Space
+
+	QP        *rxe.QP
+	SendCQ    any // the id
+	Cap       rxe.QPCap
+	SignalAll bool
+
+	Entries, Waiting func() int // of a completion queue; nil: nobody knows in time
+}
+
+// SetWatcher sets the Watcher of this open. It must be called before the first call.
+func (f *File) SetWatcher(w Watcher) { f.watcher = w }
+
+// watched tells what a call has made or destroyed.
+func (f *File) watched(k *call, err error) {
+	if res := k.Ended(); res != nil {
+		f.watcher.Ended(res, k.Caller)
+	}
+	if o := k.Made(); o != nil && err == nil {
+		if w := watchedOf(o.Res); w.Kind != "" {
+			f.watcher.Made(o.Res, w, k.Caller)
+		}
+	}
+}
+
+// watchedOf describes an object; of one that no check knows, Kind is empty.
+func watchedOf(res dispatch.Resource) Watched {
+	switch r := res.(type) {
+	case *mrRes:
+		return r.watched()
+	case *mwRes:
+		return Watched{Kind: "memory window", Key: r.rkey}
+	case *qpRes:
+		w := Watched{Kind: "queue pair", Key: uint32(r.qp.Num()), QP: r.qp, Cap: r.caps, SignalAll: r.sigAll}
+		if r.sendCQ != nil {
+			w.SendCQ = r.sendCQ
+		}
+		return w
+	case *cqRes:
+		w := Watched{Kind: "completion queue"}
+		// What waits in memory that may block is known too late to judge a program by it.
+		if _, late := r.mem.Ring().(rxe.BlockingCQRing); !late {
+			w.Entries, w.Waiting = r.mem.Entries, r.mem.Waiting
+		}
+		return w
+	case *srqRes:
+		return Watched{Kind: "shared receive queue"}
+	case *pdRes:
+		return Watched{Kind: "protection domain"}
+	case *ahRes:
+		return Watched{Kind: "address handle"}
+	}
+	return Watched{}
+}
+
+func (r *mrRes) watched() Watched {
+	g := r.get()
+	w := Watched{Kind: "memory region", Key: uint32(r.mr.LKey()), Start: g.start, Length: g.length, Base: g.iova, Space: g.space}
+	if g.access&rxe.AccessZeroBased != 0 {
+		w.Base = 0
+	}
+	return w
+}

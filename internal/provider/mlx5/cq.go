@@ -1,0 +1,110 @@
+package mlx5
+
+import (
+	"math/bits"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// completionQueue is provider.CQ.
+type completionQueue struct {
+	c      *userContext
+	handle uint32
+	cq     *rxe.CQ
+	ring   *cqRing
+}
+
+// NewCQ implements provider.Context (mlx5_ib_create_cq).
+func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.CQ, error) {
+	if err := lacks(u, cqToCompEn); err != nil {
+		return nil, err
+	}
+	own := uapi.Load[CreateCQReq](u.Request())
+	switch {
+	case req.Flags&^(uapi.CQFlagTimestamp|uapi.CQFlagIgnoreOverrun) != 0:
+		return nil, unix.EOPNOTSUPP
+	case own.CQECompEn != 0 || own.Flags&^cqFlagUARPage != 0:
+		return nil, errNotOffered
+	case own.CQESize != cqeSize && own.CQESize != 2*cqeSize:
+		return nil, refuse("cqe_size", "is not 64 or 128", "use one of them")
+	}
+	if err := c.dev.CheckCQEntries(req.Entries); err != nil {
+		return nil, err
+	}
+	space, err := u.Space()
+	if err != nil {
+		return nil, err
+	}
+	q := &completionQueue{c: c, handle: req.Handle, ring: &cqRing{
+		space: space, user: c.userOf, record: own.DBAddr, notify: req.Notify, wake: c.poller.wake,
+		loose: req.Flags&uapi.CQFlagIgnoreOverrun != 0,
+		buf:   own.BufAddr, shift: cqShift(own.CQESize), mask: cqMask(req.Entries),
+	}}
+	if req.Notify != nil {
+		if err := q.ring.disarm(); err != nil {
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+func cqShift(size uint32) uint8 { return uint8(bits.Len32(size) - 1) }
+
+// cqMask returns the mask of a queue for so many completions, and one more, as libmlx5 makes it.
+func cqMask(entries uint32) uint32 { return 1<<bits.Len32(entries) - 1 }
+
+// userOf returns the user index that the completion names.
+func (c *userContext) userOf(wc rxe.WC) uint32 {
+	if id := wrID(wc.ID); !id.shared() {
+		return id.user()
+	}
+	return c.user(wc.QPN)
+}
+
+// Ring implements provider.CQ.
+func (q *completionQueue) Ring() rxe.CQRing { return q.ring }
+
+// Entries implements provider.CQ.
+func (q *completionQueue) Entries() int { return q.ring.entries() }
+
+// Waiting implements provider.CQ.
+func (q *completionQueue) Waiting() int { return q.ring.Waiting() }
+
+// Created implements provider.CQ. The number is for the registers: 0 would look like no number.
+func (q *completionQueue) Created(u provider.UData, cq *rxe.CQ) error {
+	q.cq = cq
+	if q.ring.notify != nil {
+		q.c.doorbells.addCQ(q)
+		q.c.poller.start()
+	}
+	return respond(u, CreateCQResp{CQN: q.handle + 1})
+}
+
+// CheckResize implements provider.CQ.
+func (q *completionQueue) CheckResize(u provider.UData, entries uint32) error {
+	if err := lacks(u, resizeToSize); err != nil {
+		return err
+	}
+	if size := uapi.Load[ResizeCQReq](u.Request()).CQESize; cqShift(uint32(size)) != q.ring.shift {
+		return refuse("cqe_size", "is another one", "keep it")
+	}
+	return q.c.dev.CheckCQEntries(entries)
+}
+
+// Resize implements provider.CQ.
+func (q *completionQueue) Resize(u provider.UData, entries uint32) error {
+	return q.ring.resize(uapi.Load[ResizeCQReq](u.Request()).BufAddr, cqMask(entries))
+}
+
+// Arming implements provider.CQ.
+func (q *completionQueue) Arming() {}
+
+// Free implements provider.CQ.
+func (q *completionQueue) Free() {
+	q.c.doorbells.removeCQ(q)
+	q.ring.close()
+}

@@ -1,0 +1,82 @@
+package mlx5
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/gorxe/gorxe/internal/test/cabi"
+)
+
+// TestLayout: every offset and size is what the headers of libmlx5 say.
+func TestLayout(t *testing.T) {
+	const cqe64, errCQE, ctrl, av, umr, mkey = "mlx5_cqe64", "mlx5_err_cqe", "mlx5_wqe_ctrl_seg", "mlx5_wqe_av", "mlx5_wqe_umr_ctrl_seg", "mlx5_wqe_mkey_context_seg"
+	tests := []struct {
+		expr string
+		got  int
+	}{
+		{"sizeof(struct mlx5_cqe64)", cqeSize},
+		{cabi.Offset(cqe64, "flags_rqpn"), cqeFlagsQPN},
+		{cabi.Offset(cqe64, "srqn_uidx"), cqeUser},
+		{cabi.Offset(cqe64, "imm_inval_pkey"), cqeImm},
+		{cabi.Offset(cqe64, "byte_cnt"), cqeBytes},
+		{cabi.Offset(cqe64, "timestamp"), cqeTimestamp},
+		{cabi.Offset(cqe64, "sop_drop_qpn"), cqeOpQPN},
+		{cabi.Offset(cqe64, "wqe_counter"), cqeCounter},
+		{cabi.Offset(cqe64, "op_own"), cqeOwner},
+		{cabi.Offset(errCQE, "vendor_err_synd"), cqeVendorErr},
+		{cabi.Offset(errCQE, "syndrome"), cqeSyndrome},
+		{cabi.Offset(errCQE, "s_wqe_opcode_qpn"), cqeOpQPN},
+		{"MLX5_CQE_REQ", cqeReq}, {"MLX5_CQE_RESP_WR_IMM", cqeRespWriteIm}, {"MLX5_CQE_RESP_SEND", cqeRespSend},
+		{"MLX5_CQE_RESP_SEND_IMM", cqeRespSendImm}, {"MLX5_CQE_RESP_SEND_INV", cqeRespSendInv},
+		{"MLX5_CQE_RESIZE_CQ", cqeResize}, {"MLX5_CQE_REQ_ERR", cqeReqErr}, {"MLX5_CQE_RESP_ERR", cqeRespErr},
+		{"MLX5_CQ_DOORBELL", armAt}, {"MLX5_CQ_DB_REQ_NOT_SOL", armSolicited},
+
+		{"sizeof(struct mlx5_wqe_ctrl_seg)", ctrlSize},
+		{cabi.Offset(ctrl, "qpn_ds"), ctrlLen}, {cabi.Offset(ctrl, "fm_ce_se"), ctrlFlags}, {cabi.Offset(ctrl, "imm"), ctrlImm},
+		{"MLX5_WQE_CTRL_CQ_UPDATE", flagsUpdate}, {"MLX5_WQE_CTRL_SOLICITED", flagsSolicited}, {"MLX5_WQE_CTRL_FENCE", flagsFence},
+		{"sizeof(struct mlx5_wqe_raddr_seg)", raddrSize}, {cabi.Offset("mlx5_wqe_raddr_seg", "rkey"), raddrKey},
+		{"sizeof(struct mlx5_wqe_atomic_seg)", atomicSize}, {cabi.Offset("mlx5_wqe_atomic_seg", "compare"), atomicOther},
+		{"sizeof(struct mlx5_wqe_datagram_seg)", avSize}, {cabi.Offset(av, "dqp_dct"), avQPN}, {cabi.Offset(av, "tclass"), avTClass},
+		{cabi.Offset(av, "hop_limit"), avHops}, {cabi.Offset(av, "grh_gid_fl"), avGID}, {cabi.Offset(av, "rgid"), avRGID},
+		{"sizeof(struct mlx5_wqe_data_seg)", dataSize}, {cabi.Offset("mlx5_wqe_data_seg", "lkey"), dataKey},
+		{cabi.Offset("mlx5_wqe_data_seg", "addr"), dataAddr}, {"MLX5_INVALID_LKEY", lastKey},
+		{"sizeof(struct mlx5_wqe_srq_next_seg)", nextSize}, {cabi.Offset("mlx5_wqe_srq_next_seg", "next_wqe_index"), nextIndex},
+		{"sizeof(struct mlx5_wqe_umr_ctrl_seg)", umrCtrlSize}, {cabi.Offset(umr, "mkey_mask"), umrMask},
+		{"sizeof(struct mlx5_wqe_mkey_context_seg)", mkeySize}, {cabi.Offset(mkey, "free"), mkeyFree},
+		{cabi.Offset(mkey, "access_flags"), mkeyAccess}, {cabi.Offset(mkey, "qpn_mkey"), mkeyKey},
+		{cabi.Offset(mkey, "start_addr"), mkeyStart}, {cabi.Offset(mkey, "len"), mkeyLen},
+		{cabi.Offset("mlx5_wqe_umr_klm_seg", "mkey"), klmKey}, {cabi.Offset("mlx5_wqe_umr_klm_seg", "address"), klmAddr},
+		{"MLX5_WQE_UMR_CTRL_FLAG_INLINE", umrInline}, {"MLX5_WQE_UMR_CTRL_MKEY_MASK_LEN", umrMaskLen},
+		{"MLX5_WQE_UMR_CTRL_MKEY_MASK_QPN", umrMaskQPN}, {"MLX5_WQE_MKEY_CONTEXT_FREE", mkeyFreeBit},
+		{"MLX5_OPCODE_NOP", opNop}, {"MLX5_OPCODE_SEND_INVAL", opSendInv}, {"MLX5_OPCODE_RDMA_WRITE", opWrite},
+		{"MLX5_OPCODE_RDMA_WRITE_IMM", opWriteImm}, {"MLX5_OPCODE_SEND", opSend}, {"MLX5_OPCODE_SEND_IMM", opSendImm},
+		{"MLX5_OPCODE_RDMA_READ", opRead}, {"MLX5_OPCODE_ATOMIC_CS", opCompSwap}, {"MLX5_OPCODE_ATOMIC_FA", opFetchAdd},
+		{"MLX5_OPCODE_UMR", opUMR},
+
+		{"MLX5_IB_ALLOC_UCTX_DEVX", contextDevX}, {"MLX5_USER_CMDS_SUPP_UHW_CREATE_AH", uhwCreateAH},
+		{"MLX5_USER_INLINE_MODE_NONE", inlineModeNone}, {"MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX", cqFlagUARPage},
+		{"MLX5_QP_FLAG_SCATTER_CQE", qpFlagScatterCQE}, {"MLX5_QP_FLAG_ALLOW_SCATTER_CQE", qpFlagAllowSCQE},
+		{"MLX5_IB_MMAP_REGULAR_PAGE", mmapRegular}, {"MLX5_IB_MMAP_NC_PAGE", mmapNC},
+		{"sizeof(struct mlx5_ib_alloc_ucontext_req_v2)", int(unsafe.Sizeof(AllocContextReq{}))},
+		{"sizeof(struct mlx5_ib_alloc_ucontext_resp)", int(unsafe.Sizeof(AllocContextResp{}))},
+		{cabi.Offset("mlx5_ib_alloc_ucontext_resp", "cqe_version"), int(unsafe.Offsetof(AllocContextResp{}.CQEVersion))},
+		{cabi.Offset("mlx5_ib_alloc_ucontext_resp", "num_dyn_bfregs"), int(unsafe.Offsetof(AllocContextResp{}.NumDynBFRegs))},
+		{"sizeof(struct mlx5_ib_create_ah_resp)", int(unsafe.Sizeof(CreateAHResp{}))},
+		{"sizeof(struct mlx5_ib_create_cq)", int(unsafe.Sizeof(CreateCQReq{}))},
+		{cabi.Offset("mlx5_ib_create_cq", "flags"), int(unsafe.Offsetof(CreateCQReq{}.Flags))},
+		{"sizeof(struct mlx5_ib_resize_cq)", int(unsafe.Sizeof(ResizeCQReq{}))},
+		{"sizeof(struct mlx5_ib_create_srq)", int(unsafe.Sizeof(CreateSRQReq{}))},
+		{"sizeof(struct mlx5_ib_create_qp)", int(unsafe.Sizeof(CreateQPReq{}))},
+		{cabi.Offset("mlx5_ib_create_qp", "bfreg_index"), int(unsafe.Offsetof(CreateQPReq{}.BFRegIndex))},
+		{"sizeof(struct mlx5_ib_create_qp_resp)", int(unsafe.Sizeof(CreateQPResp{}))},
+	}
+	exprs := make([]string, len(tests))
+	for i, test := range tests {
+		exprs[i] = test.expr
+	}
+	for i, got := range cabi.Values(t, []string{"infiniband/mlx5dv.h", "rdma/mlx5-abi.h"}, exprs) {
+		if got != tests[i].got {
+			t.Errorf("%s is %d in C, %d in Go", exprs[i], got, tests[i].got)
+		}
+	}
+}

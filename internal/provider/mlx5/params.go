@@ -1,0 +1,90 @@
+package mlx5
+
+import (
+	"time"
+
+	"github.com/gorxe/gorxe/internal/quota"
+)
+
+// All numbers of this package, except those of libmlx5's ABI. What is said of them, at twice and at
+// half, is reasoned and not measured.
+
+// What the device tells libmlx5 of its queues (struct mlx5_ib_alloc_ucontext_resp). These are a
+// ConnectX-6's.
+const (
+	// maxWQEBB bounds a send queue, in blocks of 64 bytes, and maxRecvWR a receive queue. The index
+	// of a block has 16 bits, so a queue cannot have more than twice as many.
+	maxWQEBB  = 1 << 15
+	maxRecvWR = 1 << 15
+	maxSRQWR  = 1<<15 - 1
+	// maxSendBytes and maxRecvBytes are the longest work requests.
+	maxSendBytes = 1024
+	maxRecvBytes = 512
+	qpTableSize  = 1 << 18
+	cacheLine    = 64
+)
+
+// The pages of registers.
+const (
+	// uarPages is how many pages libmlx5 maps for each open, of two registers each. More queue
+	// pairs share a register. Twice: a look reads twice as many words. Half: a doorbell costs a
+	// look at twice as many queue pairs.
+	uarPages = 8
+	// fileEnd is the size of the file. librxe's has direct doorbells behind provider.OffsetsEnd,
+	// and this one nothing. Half: those of a program that writes like librxe fail with EFBIG.
+	fileEnd = 1 << 47
+	// openMemory is what an open costs besides the pages: an estimate, on the safe side. Twice: a
+	// user's budget bears half as many. Half: the daemon may hold more than the budget says.
+	openMemory = 96 << 10
+)
+
+// A poller has a thread, and so may two that replace it.
+var openCost = quota.Cost{Memory: openMemory, Files: 1}
+
+// Work requests.
+const (
+	// firstBlocks are read together with the doorbell record: most programs post no more at once.
+	// Twice: each doorbell copies 256 bytes more. Half: a request with a list needs a second read.
+	firstBlocks = 4
+	// batchBlocks is how much of a send queue is read at most before the engine gets it. It has
+	// room for the longest request. Twice: a batch has 4 KiB more. Half: a stream has twice the
+	// calls.
+	batchBlocks = 64
+	// recvAhead is how many receive requests one access reads. Twice: a message costs the copy of
+	// requests that it may not need. Half: twice the accesses.
+	recvAhead = 16
+	// recordsAtOnce is how many doorbell records one access reads. Twice: a vector of twice the
+	// length, beyond which the kernel allocates (UIO_FASTIOV is 8). Half: twice the accesses for
+	// many queue pairs.
+	recordsAtOnce = 64
+	// engineSGE and engineInline are what a send queue takes at least, whatever the program asked
+	// for: programs that write their own requests use up to four blocks. Twice: a budget is charged
+	// twice the memory. Half: such requests fail.
+	engineSGE    = 16
+	engineInline = 256
+	// addresses bounds the address handles that a send queue keeps. Twice: a look at 64 entries.
+	// Half: a program that sends to 17 addresses in turn makes a handle for each.
+	addresses = 32
+)
+
+// The poller.
+const (
+	// pollers is how many threads of an open may be blocked by the memory of programs, and one.
+	// Twice: a hostile program holds six threads. Half: the first blocked one stops all doorbells.
+	pollers = 3
+	// longPause is the pause from which on a completion ends it. Twice: a program that waits for a
+	// message rings in vain for as long. Half: more system calls with completions.
+	longPause = 200 * time.Microsecond
+	// stopTimeout is how long the end of an open waits for its poller. Twice: a program whose
+	// poller is blocked ends 0.1 s later. Half: a busy machine may not run it in time, and its
+	// thread ends a little later.
+	stopTimeout = 100 * time.Millisecond
+)
+
+// cqesAtOnce is how many completions one access writes. Twice: a queue has 4 KiB more. Half: twice
+// the accesses of a stream.
+const cqesAtOnce = 64
+
+// pciDomain is the PCI domain of the adapters. Any other number does as well, if no host has it:
+// firmware counts domains from 0.
+const pciDomain = 0xfe00

@@ -1,0 +1,151 @@
+package mlx5
+
+import (
+	"math/bits"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// The sizes of receive requests, as logarithms: one segment, and maxRecvBytes.
+var leastRecvShift, mostRecvShift = uint32(bits.Len(dataSize - 1)), uint32(bits.Len(maxRecvBytes - 1))
+
+// queuePair is provider.QP.
+type queuePair struct {
+	c        *userContext
+	cap      rxe.QPCap
+	send     sendQueue
+	recv     *recvQueue // nil with an SRQ, or without requests
+	register int
+	user     uint32
+}
+
+// NewQP implements provider.Context (mlx5_ib_create_qp).
+func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.QP, error) {
+	own, err := c.checkNewQP(u, &req)
+	if err != nil {
+		return nil, err
+	}
+	space, err := u.Space()
+	if err != nil {
+		return nil, err
+	}
+	q := &queuePair{c: c, cap: req.Cap, user: own.UIdx & userMask}
+	size := uint64(0)
+	if !req.SRQ && own.RQWQECount > 0 {
+		q.recv = &recvQueue{space: space, buf: own.BufAddr, record: own.DBAddr, user: q.user,
+			mask: own.RQWQECount - 1, shift: uint8(own.RQWQEShift)}
+		size = uint64(own.RQWQECount) << own.RQWQEShift
+	}
+	q.send = sendQueue{space: space, buf: own.BufAddr + size, record: own.DBAddr, keys: req.Keys, budget: c.budget,
+		mask: max(own.SQWQECount, 1) - 1, avs: provider.AddressCache{Most: addresses},
+		dec: decoder{typ: rxe.QPType(req.Type), user: q.user}}
+	return q, nil
+}
+
+func (c *userContext) checkNewQP(u provider.UData, req *provider.QPRequest) (own CreateQPReq, err error) {
+	if err := lacks(u, qpToRegister); err != nil {
+		return own, err
+	}
+	own = uapi.Load[CreateQPReq](u.Request())
+	switch {
+	case req.Flags != 0, own.Flags&^(qpFlagScatterCQE|qpFlagAllowSCQE) != 0:
+		return own, unix.EOPNOTSUPP
+	case req.Type != uapi.QPTypeRC && req.Type != uapi.QPTypeUC && req.Type != uapi.QPTypeUD:
+		return own, unix.EOPNOTSUPP
+	case req.SendCQ == nil || req.RecvCQ == nil:
+		return own, refuse("send_cq or recv_cq", "is missing", "name both")
+	case own.SQWQECount > maxWQEBB || own.SQWQECount&(own.SQWQECount-1) != 0:
+		return own, refuse("sq_wqe_count", "is no power of two, or too large", "ask for less")
+	case own.RQWQECount > maxRecvWR || own.RQWQECount&(own.RQWQECount-1) != 0,
+		own.RQWQECount > 0 && (own.RQWQEShift < leastRecvShift || own.RQWQEShift > mostRecvShift):
+		return own, refuse("rq_wqe_count or rq_wqe_shift", "is no power of two, or too large", "ask for less")
+	}
+	return own, c.dev.CheckQPCap(&req.Cap, req.SRQ)
+}
+
+// Init implements provider.QP. Programs that write their own requests are bound by the size of the
+// queue, and not by what they asked for.
+func (q *queuePair) Init(init *rxe.QPInitAttr) {
+	limits := q.c.dev.Attr()
+	init.Cap.MaxSendWR = min(q.send.mask+1, limits.MaxQPWR)
+	init.Cap.MaxSendSGE = max(init.Cap.MaxSendSGE, min(engineSGE, limits.MaxSGE))
+	init.Cap.MaxInlineData = max(init.Cap.MaxInlineData, min(engineInline, limits.MaxInlineData))
+	init.OnSendDone = q.send.done
+	if q.recv != nil {
+		init.Cap.MaxRecvWR = min(uint32(q.recv.entries()), limits.MaxQPWR)
+		init.RecvRing = q.recv
+	}
+}
+
+// Created implements provider.QP.
+func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
+	q.send.qp = qp
+	q.send.dec.qpn = uint32(qp.Num())
+	q.c.setUser(qp.Num(), q.user)
+	q.register = q.c.doorbells.addQP(q)
+	q.c.poller.start()
+	return respond(u, CreateQPResp{BFRegIndex: uint32(q.register/registersPerPage*indexesPerPage + q.register%registersPerPage)})
+}
+
+// Doorbell implements provider.QP.
+func (q *queuePair) Doorbell() error {
+	q.send.serve()
+	return nil
+}
+
+// Discard implements provider.QP: the program takes nothing back.
+func (q *queuePair) Discard() {}
+
+// Pending implements provider.QP: the poller takes doorbells.
+func (q *queuePair) Pending() bool { return false }
+
+// Take implements provider.QP.
+func (q *queuePair) Take(int, bool) (provider.Taken, error) { return provider.Taken{}, nil }
+
+// Receives implements provider.QP.
+func (q *queuePair) Receives() (waiting, entries int) {
+	if q.recv == nil {
+		return 0, 0
+	}
+	return int(q.recv.waiting.Load()), q.recv.entries()
+}
+
+// Modify implements provider.QP (mlx5_ib_modify_qp). What the program has posted before comes
+// first.
+func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
+	if mask&rxe.QPAttrState == 0 {
+		return q.send.qp.Modify(attr, mask)
+	}
+	q.send.serve()
+	if attr.State == rxe.QPReset {
+		q.send.running.Store(false)
+	}
+	if err := q.send.qp.Modify(attr, mask); err != nil {
+		return err
+	}
+	if attr.State == rxe.QPReset {
+		q.send.reset()
+		if q.recv != nil {
+			q.recv.reset()
+		}
+	}
+	q.send.running.Store(attr.State >= rxe.QPRTS)
+	q.send.serve()
+	return nil
+}
+
+// Free implements provider.QP.
+func (q *queuePair) Free() {
+	if q.send.qp != nil {
+		q.c.forgetUser(q.send.qp.Num())
+		q.c.doorbells.removeQP(q)
+	}
+	q.send.close()
+	if q.recv != nil {
+		q.recv.close()
+	}
+}

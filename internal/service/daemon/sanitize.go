@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"sync"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/explain/sanitize"
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/uverbs"
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/trap"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// startSanitizer makes the session's sanitizer, if the program shall have one. The user pays for
+// all that it may keep.
+func (n *session) startSanitizer() error {
+	if n.wanted.Sanitize == "" {
+		return nil
+	}
+	checks, err := sanitize.ParseSelection(n.wanted.Sanitize)
+	if err != nil {
+		return err
+	}
+	if err := n.tenant.Budget.Take(sanitizerCost); err != nil {
+		return err
+	}
+	n.sanitizer = sanitize.New(checks, time.Now)
+	return nil
+}
+
+var sanitizerCost = quota.Cost{Memory: sanitize.Memory}
+
+// endSanitizer gives back what startSanitizer took.
+func (n *session) endSanitizer() {
+	if n.sanitizer != nil {
+		n.tenant.Budget.Give(sanitizerCost)
+	}
+}
+
+// watch has the sanitizer watch an open device.
+func (n *session) watch(f *file, who trap.Credentials) {
+	if n.sanitizer == nil {
+		return
+	}
+	f.watcher = &watcher{File: n.sanitizer.Open(who.PID, f.reports.program, f.device.spec.Name), session: n.sanitizer, maps: -1}
+	f.reports.sanitizer = f.watcher.File
+	f.SetWatcher(f.watcher)
+}
+
+// watcher tells the sanitizer where in the program something happens. It implements uverbs.Watcher.
+type watcher struct {
+	*sanitize.File
+	session *sanitize.Session
+
+	mu   sync.Mutex
+	maps int // index of the last list of mappings; negative: none
+}
+
+// stack returns the caller's stack; nil: it is not known. fresh says that the program may have
+// mapped libraries since.
+func (w *watcher) stack(c kernel.Caller, fresh bool) *sanitize.Stack {
+	thread, ok := c.(kernel.Standing)
+	if !ok {
+		return nil
+	}
+	s, ok := thread.Stack(sanitize.StackBytes)
+	if !ok {
+		return nil
+	}
+	return &sanitize.Stack{TID: s.TID, PC: s.PC, SP: s.SP, Bytes: s.Bytes, Maps: w.mapsOf(thread, fresh)}
+}
+
+// mapsOf returns the index of the process's mappings.
+func (w *watcher) mapsOf(thread kernel.Standing, fresh bool) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if fresh || w.maps < 0 {
+		if text := thread.Maps(sanitize.MapsBytes); text != "" {
+			w.maps = w.session.Maps(text)
+		}
+	}
+	return w.maps
+}
+
+// Made implements uverbs.Watcher.
+func (w *watcher) Made(id any, o uverbs.Watched, c kernel.Caller) {
+	w.File.Made(id, madeOf(&o), w.stack(c, true))
+}
+
+// Changed implements uverbs.Watcher.
+func (w *watcher) Changed(id any, o uverbs.Watched, c kernel.Caller) {
+	w.File.Changed(id, madeOf(&o), w.stack(c, false))
+}
+
+// Ended implements uverbs.Watcher.
+func (w *watcher) Ended(id any, c kernel.Caller) { w.File.Ended(id, w.stack(c, false)) }
+
+// Modifying implements uverbs.Watcher.
+func (w *watcher) Modifying(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller) {
+	w.Modified(q, attr, mask, w.stack(c, false))
+}
+
+// Posting implements uverbs.Watcher.
+func (w *watcher) Posting(q *rxe.QP, c kernel.Caller) { w.File.Posting(q, w.stack(c, false)) }
+
+func madeOf(o *uverbs.Watched) sanitize.Made {
+	m := sanitize.Made{Kind: o.Kind, Number: o.Key}
+	switch {
+	case o.Space != nil:
+		m.Region = &sanitize.Region{Start: o.Start, Length: o.Length, Base: o.Base, Memory: o.Space}
+	case o.QP != nil:
+		m.QP = &sanitize.QP{QP: o.QP, SendCQ: o.SendCQ, Depth: o.Cap.MaxSendWR, SignalAll: o.SignalAll}
+	case o.Entries != nil:
+		m.CQ = &sanitize.CQ{Entries: o.Entries, Waiting: o.Waiting}
+	}
+	return m
+}

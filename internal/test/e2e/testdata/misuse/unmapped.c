@@ -1,0 +1,20 @@
+/* unmapped: registered memory is unmapped before it is sent. */
+#include "rig.h"
+
+int main(int argc, char **argv)
+{
+	struct rig r = rig_make(argc);
+	struct ibv_mr *from;
+	char *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(r.mr = ibv_reg_mr(r.pd, r.buf, SIZE, ALL));
+	CHECK(from = ibv_reg_mr(r.pd, gone, 4096, ALL)); /* LINE */
+	rig_connect(&r);
+	if (MISTAKE)
+		CHECK(!munmap(gone, 4096));
+	CHECK(!rig_post(&r, IBV_WR_RDMA_WRITE, gone, from->lkey, 64, r.buf + 4096, r.mr->rkey, 0));
+	rig_poll(&r);
+	CHECK(!ibv_dereg_mr(from));
+	rig_end(&r);
+	return 0;
+}
