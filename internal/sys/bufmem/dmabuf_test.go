@@ -65,7 +65,8 @@ func fromUDMABuf(t *testing.T, file int) (int, error) {
 		memfd, flags uint32
 		offset, size uint64
 	}{memfd: uint32(file), size: size}
-	made, _, errno := unix.Syscall(unix.SYS_IOCTL, dev.Fd(), 0x40187542, uintptr(unsafe.Pointer(&create))) // UDMABUF_CREATE
+	// UDMABUF_CREATE
+	made, _, errno := unix.Syscall(unix.SYS_IOCTL, dev.Fd(), 0x40187542, uintptr(unsafe.Pointer(&create)))
 	if errno != 0 {
 		return -1, errno
 	}
@@ -89,7 +90,8 @@ func fromVGEM(t *testing.T, _ int) (int, error) {
 			name       *byte
 			_, _, _, _ uint64
 		}{nameLen: uint64(len(name)), name: &name[0]}
-		if call(int(dev.Fd()), 0xc0406400, &version) != nil || string(name) != "vgem" { // DRM_IOCTL_VERSION
+		// DRM_IOCTL_VERSION
+		if call(int(dev.Fd()), 0xc0406400, &version) != nil || string(name) != "vgem" {
 			continue
 		}
 		dumb := struct { // struct drm_mode_create_dumb
@@ -103,7 +105,8 @@ func fromVGEM(t *testing.T, _ int) (int, error) {
 			handle, flags uint32
 			fd            int32
 		}{handle: dumb.handle, flags: unix.O_RDWR | unix.O_CLOEXEC}
-		if err := call(int(dev.Fd()), 0xc00c642d, &prime); err != nil { // DRM_IOCTL_PRIME_HANDLE_TO_FD
+		// DRM_IOCTL_PRIME_HANDLE_TO_FD
+		if err := call(int(dev.Fd()), 0xc00c642d, &prime); err != nil {
 			return -1, err
 		}
 		return int(prime.fd), nil
