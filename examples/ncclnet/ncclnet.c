@@ -155,6 +155,9 @@ static bool open_rail(struct rail *r, struct ibv_device *dev, bool say)
 
 	if (!(r->ctx = ibv_open_device(dev)) || ibv_query_device(r->ctx, &attr) || ibv_query_port(r->ctx, 1, &port))
 		die("%s: %s", ibv_get_device_name(dev), strerror(errno));
+	/* NCCL leaves out a port that is down. Here both sides have to find the same ones. */
+	for (int tries = 0; tries < 1000 && port.state != IBV_PORT_ACTIVE && !usleep(1000); tries++)
+		ibv_query_port(r->ctx, 1, &port);
 	if (port.state != IBV_PORT_ACTIVE || port.link_layer != IBV_LINK_LAYER_ETHERNET) {
 		ibv_close_device(r->ctx);
 		return false;

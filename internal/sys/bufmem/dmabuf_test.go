@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"unsafe"
@@ -27,14 +28,36 @@ func memory(t *testing.T) int {
 	return fd
 }
 
-// dmabuf is a dma-buf: a memfd's udmabuf where the machine makes them, and else a memfd.
-func dmabuf(t *testing.T) (fd int, info Info, real bool) {
+// dmabuf is a dma-buf: a memfd's udmabuf or a buffer of vgem where the machine has one, and else a
+// memfd.
+func dmabuf(t *testing.T) (fd int, info Info, exporter string) {
 	t.Helper()
 	file := memory(t)
+	for name, export := range map[string]func(*testing.T, int) (int, error){"udmabuf": fromUDMABuf, "drm": fromVGEM} {
+		fd, err := export(t, file)
+		if err == nil {
+			t.Cleanup(func() { unix.Close(fd) })
+			t.Log("the dma-buf is one of " + name)
+			return fd, must.Get[Info](t)(Describe(fd)), name
+		}
+		t.Logf("no %s: %v", name, err)
+	}
+	t.Log("a memfd stands for the dma-buf")
+	return file, Info{size, "a stand-in"}, "a stand-in"
+}
+
+func call[T any](fd int, request uintptr, arg *T) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(arg))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// fromUDMABuf makes a dma-buf of a memfd (linux/udmabuf.h).
+func fromUDMABuf(t *testing.T, file int) (int, error) {
 	dev, err := os.OpenFile("/dev/udmabuf", os.O_RDWR, 0)
 	if err != nil {
-		t.Logf("a memfd stands for the dma-buf: %v", err)
-		return file, Info{size, "a stand-in"}, false
+		return -1, err
 	}
 	defer dev.Close()
 	must.Get[int](t)(unix.FcntlInt(uintptr(file), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK))
@@ -42,21 +65,60 @@ func dmabuf(t *testing.T) (fd int, info Info, real bool) {
 		memfd, flags uint32
 		offset, size uint64
 	}{memfd: uint32(file), size: size}
-	const udmabufCreate = 0x40187542
-	made, _, errno := unix.Syscall(unix.SYS_IOCTL, dev.Fd(), udmabufCreate, uintptr(unsafe.Pointer(&create)))
+	// UDMABUF_CREATE
+	made, _, errno := unix.Syscall(unix.SYS_IOCTL, dev.Fd(), 0x40187542, uintptr(unsafe.Pointer(&create)))
 	if errno != 0 {
-		t.Fatalf("UDMABUF_CREATE: %v", errno)
+		return -1, errno
 	}
-	t.Cleanup(func() { unix.Close(int(made)) })
-	t.Log("the dma-buf is a memfd's udmabuf")
-	return int(made), must.Get[Info](t)(Describe(int(made))), true
+	return int(made), nil
+}
+
+// fromVGEM exports a dumb buffer of the driver vgem (drm/drm.h, drm/drm_mode.h).
+func fromVGEM(t *testing.T, _ int) (int, error) {
+	cards, err := filepath.Glob("/dev/dri/card*")
+	must.OK(t, err)
+	for _, card := range cards {
+		dev, err := os.OpenFile(card, os.O_RDWR, 0)
+		if err != nil {
+			return -1, err
+		}
+		defer dev.Close()
+		name := make([]byte, 4)
+		version := struct { // struct drm_version
+			_          [2]uint64
+			nameLen    uint64
+			name       *byte
+			_, _, _, _ uint64
+		}{nameLen: uint64(len(name)), name: &name[0]}
+		// DRM_IOCTL_VERSION
+		if call(int(dev.Fd()), 0xc0406400, &version) != nil || string(name) != "vgem" {
+			continue
+		}
+		dumb := struct { // struct drm_mode_create_dumb
+			height, width, bpp, flags, handle, pitch uint32
+			size                                     uint64
+		}{height: pages, width: 4096, bpp: 8}
+		if err := call(int(dev.Fd()), 0xc02064b2, &dumb); err != nil { // DRM_IOCTL_MODE_CREATE_DUMB
+			return -1, err
+		}
+		prime := struct { // struct drm_prime_handle
+			handle, flags uint32
+			fd            int32
+		}{handle: dumb.handle, flags: unix.O_RDWR | unix.O_CLOEXEC}
+		// DRM_IOCTL_PRIME_HANDLE_TO_FD
+		if err := call(int(dev.Fd()), 0xc00c642d, &prime); err != nil {
+			return -1, err
+		}
+		return int(prime.fd), nil
+	}
+	return -1, unix.ENOENT
 }
 
 // TestDMABuf: a read finds the bytes of a write, in the buffer and not beyond it. The atomics work.
 func TestDMABuf(t *testing.T) {
-	fd, info, real := dmabuf(t)
-	if info.Size != size || real && info.Exporter != "udmabuf" {
-		t.Errorf("%+v", info)
+	fd, info, exporter := dmabuf(t)
+	if info.Size != size || info.Exporter != exporter {
+		t.Errorf("%+v of %s", info, exporter)
 	}
 	d := must.Get[*DMABuf](t)(Map(fd, info))
 	defer d.Close()

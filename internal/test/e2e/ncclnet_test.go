@@ -86,9 +86,6 @@ func TestNCCLNet(t *testing.T) {
 		}
 		p = start(t, h, nil, append(argv, "--no-recovery")...)
 		code := p.wait()
-		if strings.Count(p.out.String(), " Mb/s, ") < 4 {
-			continue // a port was down when the program looked: it has used others
-		}
 		if code != 1 || !strings.Contains(p.out.String(), "without recovery that is the end") {
 			t.Errorf("seed %d without recovery: exit status %d\n%s\n%s", seed, code, strings.Join(rules, "\n"), p.out.String())
 		}
