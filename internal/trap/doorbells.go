@@ -174,7 +174,6 @@ func (r *receiver) takeDoorbellsFirst() bool {
 		return true
 	}
 	r.seq++
-	s.page.Take(r.slot, &r.n)
 	r.callWaits = true
 	r.begin(r.seq)
 	r.dog.see()

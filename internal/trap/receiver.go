@@ -88,7 +88,7 @@ func (r *receiver) run() {
 		return
 	}
 	for !r.s.stopping.Load() && !r.leave.Load() {
-		switch errno := r.s.listener.Receive(&r.n); errno {
+		switch errno := r.s.page.Receive(r.slot, r.s.listener, &r.n); errno {
 		case 0:
 		case unix.EINTR:
 			continue
@@ -112,7 +112,6 @@ func (r *receiver) run() {
 // its place.
 func (r *receiver) handle() bool {
 	r.seq++
-	r.s.page.Take(r.slot, &r.n)
 	r.callWaits = false
 	r.begin(r.seq)
 	r.dog.see()
@@ -120,10 +119,7 @@ func (r *receiver) handle() bool {
 	return r.end(r.seq)
 }
 
-func (r *receiver) respond() {
-	r.send(r.dispatch())
-	r.slot.Release()
-}
+func (r *receiver) respond() { r.send(r.dispatch()) }
 
 func (r *receiver) dispatch() verdict {
 	nr := r.n.NR

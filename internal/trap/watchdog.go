@@ -127,6 +127,7 @@ func (w *watchdog) replace(call *notify.Call) {
 	r := &receiver{s: w.s, dog: w, slot: w.s.page.Slot()}
 	if call != nil {
 		r.n, r.inherited = *call, true
+		w.s.page.Inherit(r.slot, call)
 	}
 	w.current = r
 	w.s.running.Add(1)
