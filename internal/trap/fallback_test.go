@@ -113,8 +113,8 @@ func orphaned(t *testing.T, server string, o options, doorbells doorbell.Mode, a
 	return orphanedWith(t, server, o, doorbells, func(_ *underTrap, calls *os.File) *os.File { return calls }, argv...)
 }
 
-// orphanedWith does so, and has a function between the death and the keeper's work. It gets the file
-// of the calls in hand, and returns the one for the keeper.
+// orphanedWith does so, and has a function between the death and the keeper's work. It gets the
+// file of the calls in hand, and returns the one for the keeper.
 func orphanedWith(t *testing.T, server string, o options, doorbells doorbell.Mode, between func(*underTrap, *os.File) *os.File, argv ...string) string {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -169,8 +169,8 @@ func TestFallbackAfterKill(t *testing.T) {
 	}
 }
 
-// TestFallbackReceived: the process that serves is killed when it has received a call, and before it
-// does anything with it. Each kind of file gets its error, and the program's own file none.
+// TestFallbackReceived: the process that serves is killed when it has received a call, and before
+// it does anything with it. Each kind of file gets its error, and the program's own file none.
 func TestFallbackReceived(t *testing.T) {
 	for _, tt := range []struct {
 		kind, server string

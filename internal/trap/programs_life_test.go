@@ -160,8 +160,8 @@ func until([]string) error {
 	return nil
 }
 
-// callsUntil makes a call of a kind again and again, until it ends otherwise than before or there are
-// no devices, and says how it ended.
+// callsUntil makes a call of a kind again and again, until it ends otherwise than before or there
+// are no devices, and says how it ended.
 func callsUntil(args []string) error {
 	path, own := device, int(filterRange().Pollable().Base)
 	switch args[0] {

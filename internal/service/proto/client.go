@@ -138,9 +138,9 @@ type Attachment struct {
 	NoAccess error
 }
 
-// Attach hands a program over. It fails if neither daemon nor keeper can open the
-// program's memory. After it, only Questions may be called. It returns the file of the calls that the
-// daemon has in hand (inflight.Open).
+// Attach hands a program over. It fails if neither daemon nor keeper can open the program's memory.
+// After it, only Questions may be called. It returns the file of the calls that the daemon has in
+// hand (inflight.Open).
 func (c *Client) Attach(a Attachment) (calls *os.File, err error) {
 	req := Request{Op: OpAttach, PID: os.Getpid(), Program: a.Program, FDBase: a.FDs.Base, FDCount: a.FDs.Count, FDTop: a.FDs.Top}
 	if a.NoAccess != nil {

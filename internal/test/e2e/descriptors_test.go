@@ -68,8 +68,8 @@ func TestClosedComesBack(t *testing.T) {
 }
 
 // TestManyOpens: a program may open the device as often as its limit of open files allows. Each
-// open has a second descriptor, for events. A private daemon with the same hard limit has room for a
-// third of that number.
+// open has a second descriptor, for events. A private daemon with the same hard limit has room for
+// a third of that number.
 func TestManyOpens(t *testing.T) {
 	need(t, "prlimit")
 	if native != "" || !selection.takes(standard) {
