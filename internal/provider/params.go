@@ -12,8 +12,8 @@ const (
 
 	// Share is how much Take hands over before doorbells of other queue pairs are looked at: bytes
 	// of messages, of which each counts as at least ShareEach. That takes microseconds, and some
-	// milliseconds in an emulated machine: less than standby allows a call. Twice: other queue pairs
-	// wait twice as long. Half: more calls for each message.
+	// milliseconds in an emulated machine: less than standby allows a call. Twice: other queue
+	// pairs wait twice as long. Half: more calls for each message.
 	Share     = 256 << 10
 	ShareEach = 1 << 10
 )

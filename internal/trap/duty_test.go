@@ -2,6 +2,7 @@ package trap
 
 import (
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,8 +24,9 @@ func TestDuty(t *testing.T) {
 	s.receivers.watch = standby.NewWatch(time.Hour)
 	defer s.receivers.watch.Close()
 	var d duty
+	var all sync.WaitGroup
 	armed, leave := 0, make(chan struct{})
-	d.init(s, func(*receiver) { <-leave }, func(f func()) { go f() })
+	d.init(s, func(*receiver) { <-leave }, all.Go)
 	d.arm, d.disarm = func() { armed++ }, func() { armed-- }
 	armed = 1
 	expect := func(state dutyState, threads, arms int) {
@@ -34,10 +36,6 @@ func TestDuty(t *testing.T) {
 		if d.state != state || s.cfg.Budget.Used().Threads != threads || armed != arms {
 			t.Errorf("state %d, %d threads, armed %d; want %d, %d, %d", d.state, s.cfg.Budget.Used().Threads, armed, state, threads, arms)
 		}
-	}
-	settle := func() { // all that was started has ended
-		t.Helper()
-		s.running.Wait()
 	}
 	hired := func() {
 		t.Helper()
@@ -60,7 +58,7 @@ func TestDuty(t *testing.T) {
 		t.Error("a second receiver was started")
 	}
 	leave <- struct{}{}
-	settle()
+	s.running.Wait()
 	expect(vacant, 0, 1)
 
 	// Another one of the user has the thread. It ends before there is one.
@@ -90,7 +88,8 @@ func TestDuty(t *testing.T) {
 	d.stop()
 	expect(ended, 0, 0)
 	close(leave)
-	settle()
+	s.running.Wait()
+	all.Wait() // the blocked one, too
 	d.knock()
 	expect(ended, 0, 0)
 }

@@ -28,8 +28,8 @@ const (
 	// places in the heap and in the owner's set; the place in held.
 	lateBytes = 768
 	heldBytes = 512
-	// The heap of delayed packets gives memory back when it is larger than heapKept entries, and one
-	// in heapSparse is in use. Twice: it keeps twice as much. Half: it is copied more often.
+	// The heap of delayed packets gives memory back when it is larger than heapKept entries, and
+	// one in heapSparse is in use. Twice: it keeps twice as much. Half: it is copied more often.
 	heapKept   = 64
 	heapSparse = 4
 

@@ -15,8 +15,9 @@ const (
 	maxPipe    = 1 << 20
 	drainBytes = 16 * pipeBuf
 
-	// maxPortEvents bounds the list for events of the port. Beyond it, a new event replaces the last
-	// one. Twice: 100 KiB more for a program that reads none. Half: 2,048 changes of a port are kept.
+	// maxPortEvents bounds the list for events of the port. Beyond it, a new event replaces the
+	// last one. Twice: 100 KiB more for a program that reads none. Half: 2,048 changes of a port
+	// are kept.
 	maxPortEvents = 4096
 	// A list looks for closed files when it has fewEventFiles, and then when it has grown.
 	fewEventFiles = 16
