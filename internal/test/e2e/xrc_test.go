@@ -55,6 +55,19 @@ func TestXRC(t *testing.T) {
 		argv := []string{"ibv_xsrq_pingpong", "-d", "mlx5_0", "-g", "1", "-n", "100", "-e", "-p", port}
 		server := da.run(t, append(argv, "-c", "3")...)
 		server.listening(must.Get[int](t)(strconv.Atoi(port)))
+		for command, wants := range map[string][]string{
+			"rdma resource show srq": {"type XRC", "cqn "},
+			"rdma resource show qp":  {"type XRC_INI", "type XRC_TGT"},
+			gorxe + " status":        {"XRCDS", "XRC_TGT"},
+			gorxe + " status --json": {`"xrcds": 1`, `"xrc_srq_num"`},
+		} {
+			out := da.run(t, strings.Fields(command)...).ok()
+			for _, want := range wants {
+				if !strings.Contains(out, want) {
+					t.Errorf("%s: no %s in\n%s", command, want, out)
+				}
+			}
+		}
 		all := []*proc{server}
 		for range 3 { // on one device: the server reaches each SRQ through each target
 			all = append(all, db.run(t, append(argv, a.addr)...))
