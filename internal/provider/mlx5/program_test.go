@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +27,7 @@ type program struct {
 	mem *simnet.Memory
 	mr  *rxe.MR
 	mw  *rxe.MW
+	uar *uar   // for queue pairs; nil: the device gives registers
 	end uint64 // of what is allocated
 }
 
@@ -37,7 +37,15 @@ const (
 	dataAt  = memBase + memSize/2 // messages are behind the queues
 )
 
+// newProgram makes a program whose libmlx5 asks for registers, as those of the last years do.
 func newProgram(t testing.TB, dev *rxe.Device) *program {
+	t.Helper()
+	p := newProgramOf(t, dev, libDynamicUAR)
+	p.uar = must.Get[*uar](t)(p.ctx.newUAR())
+	return p
+}
+
+func newProgramOf(t testing.TB, dev *rxe.Device, libCaps uint64) *program {
 	t.Helper()
 	c := must.Get[provider.Context](t)(Driver{Profile: ConnectX6}.Open(provider.Open{
 		Device: dev.Whole(), Budget: quota.New(quota.Cost{}), Offsets: provider.NewOffsets()}))
@@ -47,6 +55,7 @@ func newProgram(t testing.TB, dev *rxe.Device) *program {
 	p.dom = must.Get[*rxe.PD](t)(dev.AllocPD())
 	p.mr = must.Get[*rxe.MR](t)(p.dom.RegMR(p.mem, memBase, memSize, memBase, rxedev.Rights))
 	p.mw = must.Get[*rxe.MW](t)(p.dom.AllocMW(rxe.MWType2))
+	must.OK(t, p.ctx.Begin(ask(p, AllocContextReq{LibCaps: libCaps})))
 	return p
 }
 
@@ -185,19 +194,17 @@ func (q *queue) none() {
 
 // arm asks for an event (mlx5_arm_cq).
 func (q *queue) arm(solicited bool) {
-	word := q.seq&3<<28 | q.cons&0xffffff
+	request := q.seq&3<<28 | q.cons&0xffffff
 	if solicited {
-		word |= 1 << 24
+		request |= 1 << 24
 	}
-	q.p.put32(q.rec+4, word)
-	q.p.ring(armAt)
+	q.p.put32(q.rec+4, request)
+	q.p.ring(q.p.ctx.doorbells.registers[0].arm[0])
 }
 
 // ring stores something in a register.
-func (p *program) ring(at int) {
-	p.ctx.pages.mu.Lock()
-	defer p.ctx.pages.mu.Unlock()
-	atomic.StoreUint64((*uint64)(unsafe.Pointer(&p.ctx.pages.mem[0][at])), 1<<63|5)
+func (p *program) ring(w word) {
+	p.ctx.pages.access(func() { atomic.StoreUint64(w.pointer(), 1<<63|5) })
 }
 
 // pair is a queue pair as libmlx5 has it.
@@ -229,6 +236,9 @@ func (p *program) newQPOn(typ rxe.QPType, user uint32, send, recv *queue, srq *r
 	p.t.Helper()
 	q := &pair{program: p, send: send, recv: recv, blocks: sqBlocks, recvs: rqEntries, rec: p.alloc(recordSize)}
 	req := CreateQPReq{DBAddr: q.rec, SQWQECount: sqBlocks, UIdx: user}
+	if p.uar != nil {
+		req.Flags, req.BFRegIndex = qpFlagUARPage, p.uar.id
+	}
 	if srq == nil && recv != nil {
 		req.RQWQECount, req.RQWQEShift = rqEntries, rqShift
 	}

@@ -37,7 +37,8 @@ func (c *userContext) NewSRQ(u provider.UData, req provider.SRQRequest) (provide
 	if req.MaxSGE > (maxRecvBytes-nextSize)/dataSize || req.MaxWR > maxSRQWR {
 		return nil, refuse("max_wr or max_sge", "is too large", "ask for less")
 	}
-	attr := rxe.SRQAttr{MaxWR: req.MaxWR, MaxSGE: min(req.MaxSGE, c.dev.Attr().MaxSRQSGE)}
+	// A queue for no request has libmlx5 ask for 0.
+	attr := rxe.SRQAttr{MaxWR: max(req.MaxWR, 1), MaxSGE: min(req.MaxSGE, c.dev.Attr().MaxSRQSGE)}
 	if err := c.dev.CheckSRQ(attr.MaxWR, attr.MaxSGE); err != nil {
 		return nil, err
 	}
