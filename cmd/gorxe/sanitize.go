@@ -51,9 +51,11 @@ func (s *sanitizeChecks) set(text string) error {
 	return nil
 }
 
-// chooseChecks takes the checks of the environment, if the flag is missing, and reads the suppressions.
+// chooseChecks takes the checks of the environment, if the flag is missing, and reads the
+// suppressions.
 func (f *sanitizeFlags) chooseChecks() error {
-	if text := os.Getenv(envSanitize); f.Sanitize == "" && text != "" && !keeper.Nested() { // the environment's are those of the outer run
+	// the environment's are those of the outer run
+	if text := os.Getenv(envSanitize); f.Sanitize == "" && text != "" && !keeper.Nested() {
 		if err := f.Sanitize.set(text); err != nil {
 			return usageError{fmt.Errorf("%s: %w", envSanitize, err)}
 		}

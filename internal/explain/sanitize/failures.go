@@ -269,5 +269,5 @@ func (w *work) malformed() {
 
 func (w *work) misaligned() {
 	subject, places := w.asked()
-	w.find(badRequest, subject+" is an atomic on an address that is no multiple of 8", nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+	w.find(badRequest, subject+" is an atomic on an address that is not a multiple of 8", nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
 }

@@ -32,8 +32,9 @@ func returns(op rxe.WROpcode) bool { return op == rxe.WRRead || isAtomic(op) }
 // held.
 func (f *File) meets(o *object, p *post, fenced bool) {
 	s := f.s
+	// so that they hold no stack for long
+	s.fetches, s.claims = underWay(s.fetches), underWay(s.claims)
 	if s.selected[readEarly] || s.selected[overlappingReads] {
-		s.fetches = underWay(s.fetches)
 		for i := range p.pieces {
 			c := claim{by: o, p: p, pid: f.pid, span: span{p.pieces[i].start, p.pieces[i].length}}
 			f.local(&c, fenced)
@@ -53,7 +54,6 @@ func (f *File) meets(o *object, p *post, fenced bool) {
 		c.pid, c.device, c.key = r.file.pid, "", 0
 		c.start += r.Region.Start - r.Region.Base
 	}
-	s.claims = underWay(s.claims)
 	f.remote(&c)
 	if len(s.claims) < maxPosts {
 		s.claims = append(s.claims, c)

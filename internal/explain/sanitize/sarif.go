@@ -65,7 +65,7 @@ type SARIFResult struct {
 	Suppressions     []SARIFSuppression `json:"suppressions,omitempty"`
 }
 
-// SARIFSuppression says that a finding is not to be shown.
+// SARIFSuppression says that a finding should not be shown.
 type SARIFSuppression struct {
 	Kind string `json:"kind"`
 }

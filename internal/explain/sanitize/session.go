@@ -64,7 +64,8 @@ type File struct {
 	failed  func() // OnError
 }
 
-// OnError sets what is called at each error of the process. It must not block.
+// OnError sets what is called at each error of the process, before the program can notice a
+// completion of it. It must not block.
 func (f *File) OnError(do func()) { f.failed = do }
 
 // Open returns the File of a device that a process opens.

@@ -56,7 +56,7 @@ func (n *session) watch(f *file, who trap.Credentials) {
 	f.reports.sanitizer = f.watcher.File
 	if n.wanted.SanitizeAbort {
 		victim := newVictim(who.PID)
-		f.watcher.OnError(func() { go victim.signal(unix.SIGABRT) })
+		f.watcher.OnError(func() { victim.signal(unix.SIGABRT) })
 	}
 	f.SetWatcher(f.watcher)
 }
