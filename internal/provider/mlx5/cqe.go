@@ -30,6 +30,7 @@ const (
 	cqeReqErr      = 13
 	cqeRespErr     = 14
 	cqeInvalid     = 15
+	opMask         = 0xf0
 
 	ownerSolicited = 1 << 1
 )

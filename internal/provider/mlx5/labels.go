@@ -1,8 +1,8 @@
 package mlx5
 
 import (
-	"encoding/binary"
 	"sync"
+	"unsafe"
 
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
@@ -15,7 +15,7 @@ import (
 // The program can write there, too. A label that it has changed harms the program alone: the keeper
 // accesses no other memory.
 
-// label is a queue pair or a completion queue.
+// label is a queue pair or a completion queue. This is how it stands in the file.
 type label struct {
 	kind     labelKind
 	qpn      uint32
@@ -27,31 +27,23 @@ type label struct {
 	sendCQ   uint32 // index of its label
 	recvCQ   uint32
 	recvMask uint32
+	_        uint32
+	// The indices behind the last requests that have completed.
+	sent, received uint32
 }
 
+// labelKind tells a label from what a program may have written there by mistake.
 type labelKind uint32
 
 const (
-	labelCQ     labelKind = 0x67726371 + iota
+	labelCQ     labelKind = labelMagic + iota
 	labelQP               // without a receive queue
 	labelBothQP           // with one
 )
 
-// Where the fields of a label are.
 const (
-	labelQPN      = 4
-	labelIdentity = 8
-	labelBuf      = 16
-	labelRecord   = 24
-	labelMask     = 32
-	labelUser     = 36
-	labelSendCQ   = 40
-	labelRecvCQ   = 44
-	labelRecvMask = 48
-	// The indices behind the last requests that have completed: words of their own.
-	labelSent     = 56
-	labelReceived = 60
-	labelSize     = 64
+	labelSize = int(unsafe.Sizeof(label{}))
+	sentAt    = int64(unsafe.Offsetof(label{}.sent)) // received is behind it
 
 	// labelsAt is where they are in the file: behind all that a program maps.
 	labelsAt   = provider.OffsetsEnd + provider.OffsetsEnd/2
@@ -112,33 +104,20 @@ func (l *labels) add(file int, b label) int {
 
 // put writes a label. mu is held.
 func (l *labels) put(i int, b *label) {
-	var raw [labelSize]byte
-	b.encode(&raw)
 	l.pages.access(func() {
 		to := l.at(i)
-		clear(to[:4])
-		copy(to[4:], raw[4:])
-		copy(to[:4], raw[:4])
+		to.kind = 0
+		kind := b.kind
+		b.kind = 0
+		*to = *b
+		to.kind = kind // it is complete
 	})
 }
 
-func (b *label) encode(raw *[labelSize]byte) {
-	ne := binary.NativeEndian
-	ne.PutUint32(raw[0:], uint32(b.kind))
-	ne.PutUint32(raw[labelQPN:], b.qpn)
-	ne.PutUint64(raw[labelIdentity:], b.identity)
-	ne.PutUint64(raw[labelBuf:], b.buf)
-	ne.PutUint64(raw[labelRecord:], b.record)
-	for at, v := range map[int]uint32{labelMask: b.mask, labelUser: b.user, labelSendCQ: b.sendCQ,
-		labelRecvCQ: b.recvCQ, labelRecvMask: b.recvMask} {
-		ne.PutUint32(raw[at:], v)
-	}
-}
-
 // at returns a label in the mapping, for functions of access.
-func (l *labels) at(i int) []byte {
+func (l *labels) at(i int) *label {
 	const perPage = provider.PageSize / labelSize
-	return l.mem[i/perPage].mem[i%perPage*labelSize:][:labelSize]
+	return (*label)(unsafe.Pointer(&l.mem[i/perPage].mem[i%perPage*labelSize]))
 }
 
 // remove is for a queue that has ended.
@@ -148,7 +127,7 @@ func (l *labels) remove(i int) {
 	if i == noLabel || l.frozen {
 		return
 	}
-	l.pages.access(func() { clear(l.at(i)[:4]) })
+	l.pages.access(func() { l.at(i).kind = 0 })
 	l.free = append(l.free, i)
 }
 
@@ -158,15 +137,14 @@ func (l *labels) moved(i int, buf uint64, mask uint32) {
 		return
 	}
 	l.pages.access(func() {
-		binary.NativeEndian.PutUint64(l.at(i)[labelBuf:], buf)
-		binary.NativeEndian.PutUint32(l.at(i)[labelMask:], mask)
+		l.at(i).buf, l.at(i).mask = buf, mask
 	})
 }
 
 // reset is for a queue pair that has.
 func (l *labels) reset(i int) {
 	if i != noLabel {
-		l.pages.access(func() { clear(l.at(i)[labelSent:]) })
+		l.pages.access(func() { l.at(i).sent, l.at(i).received = 0, 0 })
 	}
 }
 
@@ -197,10 +175,12 @@ func (c *userContext) written(wcs []rxe.WC) {
 		if q == nil || q.label == noLabel {
 			continue
 		}
-		at, n := labelSent, id.counter()+id.blocks()
-		if id.receive() {
-			at, n = labelReceived, id.counter()+1
-		}
-		c.labels.pages.access(func() { binary.NativeEndian.PutUint32(c.labels.at(q.label)[at:], uint32(n)) })
+		c.labels.pages.access(func() {
+			if id.receive() {
+				c.labels.at(q.label).received = uint32(id.counter() + 1)
+			} else {
+				c.labels.at(q.label).sent = uint32(id.counter() + id.blocks())
+			}
+		})
 	}
 }

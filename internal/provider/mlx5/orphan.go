@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -39,12 +40,12 @@ func FlushOrphan(file OrphanFile, mem OrphanMemory) (flushed int, has bool) {
 	}
 	o.find(file)
 	for _, q := range o.qps {
-		before := [2]uint16{q.sent, q.received}
+		before := [2]uint16{q.done, q.taken}
 		o.flush(q)
-		if before != [2]uint16{q.sent, q.received} {
-			b := binary.NativeEndian.AppendUint32(nil, uint32(q.sent))
-			b = binary.NativeEndian.AppendUint32(b, uint32(q.received))
-			if _, err := file.WriteAt(b, labelsAt+int64(q.index)*labelSize+labelSent); err != nil {
+		if before != [2]uint16{q.done, q.taken} {
+			b := binary.NativeEndian.AppendUint32(nil, uint32(q.done))
+			b = binary.NativeEndian.AppendUint32(b, uint32(q.taken))
+			if _, err := file.WriteAt(b, labelsAt+int64(q.index)*int64(labelSize)+sentAt); err != nil {
 				break
 			}
 		}
@@ -64,8 +65,8 @@ type orphan struct {
 
 type orphanQP struct {
 	label
-	index          uint32
-	sent, received uint16
+	index       uint32
+	done, taken uint16 // as sent and received, and what was flushed
 }
 
 type orphanCQ struct {
@@ -77,29 +78,23 @@ type orphanCQ struct {
 // find reads the labels.
 func (o *orphan) find(file OrphanFile) {
 	var page [provider.PageSize]byte
-	for off := int64(labelsAt); off < labelsAt+labelBytes; off += provider.PageSize {
+	for off := int64(labelsAt); off < labelsAt+int64(labelBytes); off += provider.PageSize {
 		data, _, err := file.Data(off)
-		if off = max(data&^(provider.PageSize-1), off); err != nil || off >= labelsAt+labelBytes {
+		if off = max(data&^(provider.PageSize-1), off); err != nil || off >= labelsAt+int64(labelBytes) {
 			return
 		}
 		if n, err := file.ReadAt(page[:], off); n < len(page) || err != nil {
 			return
 		}
 		for at := 0; at < len(page); at += labelSize {
-			o.look(page[at:at+labelSize], uint32(off-labelsAt+int64(at))/labelSize)
+			o.look(page[at:at+labelSize], uint32(off-labelsAt+int64(at))/uint32(labelSize))
 		}
 	}
 }
 
 // look takes a label, if it is of this process and can be right.
 func (o *orphan) look(raw []byte, index uint32) {
-	ne := binary.NativeEndian
-	word := func(at int) uint32 { return ne.Uint32(raw[at:]) }
-	b := label{
-		kind: labelKind(word(0)), qpn: word(labelQPN), identity: ne.Uint64(raw[labelIdentity:]),
-		buf: ne.Uint64(raw[labelBuf:]), record: ne.Uint64(raw[labelRecord:]), mask: word(labelMask), user: word(labelUser),
-		sendCQ: word(labelSendCQ), recvCQ: word(labelRecvCQ), recvMask: word(labelRecvMask),
-	}
+	b := uapi.Load[label](raw)
 	if b.identity != o.identity || b.mask&(b.mask+1) != 0 {
 		return
 	}
@@ -107,7 +102,7 @@ func (o *orphan) look(raw []byte, index uint32) {
 	case b.kind == labelCQ && b.mask <= consumerMask>>1 && (1<<b.user == cqeSize || 1<<b.user == 2*cqeSize):
 		o.cqs[index] = &orphanCQ{label: b}
 	case (b.kind == labelQP || b.kind == labelBothQP) && b.mask < maxWQEBB && b.recvMask < maxRecvWR:
-		o.qps = append(o.qps, &orphanQP{label: b, index: index, sent: uint16(word(labelSent)), received: uint16(word(labelReceived))})
+		o.qps = append(o.qps, &orphanQP{label: b, index: index, done: uint16(b.sent), taken: uint16(b.received)})
 	}
 }
 
@@ -121,29 +116,29 @@ func (o *orphan) flush(q *orphanQP) {
 	be := binary.BigEndian
 	if cq := o.cq(q.recvCQ); cq != nil && q.kind == labelBothQP {
 		posted := uint16(be.Uint32(record[qpRecordReceive:]))
-		if int(posted-q.received) <= int(q.recvMask)+1 {
-			for ; q.received != posted; q.received++ {
-				if !o.push(cq, q, idReceive, 0, q.received) {
+		if int(posted-q.taken) <= int(q.recvMask)+1 {
+			for ; q.taken != posted; q.taken++ {
+				if !o.push(cq, q, idReceive, 0, q.taken) {
 					break
 				}
 			}
 		}
 	}
 	cq, posted := o.cq(q.sendCQ), uint16(be.Uint32(record[qpRecordSend:]))
-	if cq == nil || int(posted-q.sent) > int(q.mask)+1 {
+	if cq == nil || int(posted-q.done) > int(q.mask)+1 {
 		return
 	}
-	for q.sent != posted {
+	for q.done != posted {
 		var ctrl [ctrlSize]byte
-		if !o.read(ctrl[:], q.buf+uint64(uint32(q.sent)&q.mask)<<blockShift) {
+		if !o.read(ctrl[:], q.buf+uint64(uint32(q.done)&q.mask)<<blockShift) {
 			return
 		}
 		d := decoder{qpn: q.qpn}
-		blocks := d.blocksOf(ctrl[:], q.sent)
-		if blocks == 0 || blocks > posted-q.sent || !o.push(cq, q, 0, ctrl[3], q.sent) {
+		blocks := d.blocksOf(ctrl[:], q.done)
+		if blocks == 0 || blocks > posted-q.done || !o.push(cq, q, 0, ctrl[3], q.done) {
 			return
 		}
-		q.sent += blocks
+		q.done += blocks
 	}
 }
 
@@ -187,7 +182,7 @@ func (o *orphan) cq(index uint32) *orphanCQ {
 		if !o.read(owner[:], cq.slot(cq.prod)+cqeOwner) {
 			return nil
 		}
-		if owner[0]>>4 == cqeInvalid || owner[0]&1 != ownerOf(cq.prod, cq.mask) {
+		if owner[0]&opMask == opOwner(cqeInvalid, 0) || owner[0]&1 != ownerOf(cq.prod, cq.mask) {
 			break
 		}
 		cq.prod++

@@ -2,6 +2,7 @@ package mlx5
 
 import (
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -145,14 +146,14 @@ func TestFlushOrphanFull(t *testing.T) {
 // does no more than the queues have room for.
 func FuzzFlushOrphan(f *testing.F) {
 	f.Add(uint16(0), []byte{0}, uint16(0), []byte{0})
-	f.Add(uint16(labelMask), []byte{0xff, 0xff, 0xff, 0xff}, uint16(64), []byte{0, 0, 0, 9})
-	f.Add(uint16(labelSize+labelSent), []byte{1, 0}, uint16(0), []byte{0xff})
+	f.Add(uint16(unsafe.Offsetof(label{}.mask)), []byte{0xff, 0xff, 0xff, 0xff}, uint16(64), []byte{0, 0, 0, 9})
+	f.Add(uint16(labelSize+int(sentAt)), []byte{1, 0}, uint16(0), []byte{0xff})
 	f.Fuzz(func(t *testing.T, at uint16, labels []byte, off uint16, queues []byte) {
 		p, flush := newOrphan(t)
 		q := p.newQP(rxe.QPRC, 1)
 		q.connect(q)
 		q.receive(p.piece(0, 8))
-		if _, err := unix.Pwrite(p.ctx.FD(), labels[:min(len(labels), 4*labelSize)], labelsAt+int64(at)%(4*labelSize)); err != nil {
+		if _, err := unix.Pwrite(p.ctx.FD(), labels[:min(len(labels), 4*labelSize)], labelsAt+int64(at)%int64(4*labelSize)); err != nil {
 			t.Fatal(err)
 		}
 		copy(p.mem.Data[off:], queues)
