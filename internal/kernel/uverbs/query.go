@@ -141,6 +141,10 @@ func writeExQueryDevice(k *call) error {
 	if err != nil {
 		return err
 	}
+	xrcODP := uint32(0)
+	if k.f.dev.xrc { // as mlx5_ib has it
+		xrcODP = uapi.ODPSend | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv
+	}
 	return dispatch.Respond(&k.Call, uapi.ExQueryDeviceResp{
 		Base:           k.f.query(&a),
 		ResponseLength: dispatch.ResponseLength[uapi.ExQueryDeviceResp](&k.Call),
@@ -152,6 +156,7 @@ func writeExQueryDevice(k *call) error {
 			UCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPSRQRecv,
 			UDODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPSRQRecv,
 		},
+		XRCODPCaps:       xrcODP,
 		TimestampMask:    a.TimestampMask,
 		HCACoreClock:     a.ClockKHz,
 		DeviceCapFlagsEx: uint64(a.Cap),

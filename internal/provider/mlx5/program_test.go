@@ -225,7 +225,11 @@ const (
 )
 
 func (p *program) newQP(typ rxe.QPType, user uint32) *pair {
-	return p.newQPOn(typ, user, p.newCQ(64, 64, false), p.newCQ(64, 128, false), nil)
+	send, recv := p.newCQ(64, 64, false), p.newCQ(64, 128, false)
+	if typ == rxe.QPXRCIni {
+		recv = nil
+	}
+	return p.newQPOn(typ, user, send, recv, nil)
 }
 
 func (p *program) newQPOn(typ rxe.QPType, user uint32, send, recv *queue, srq *rxe.SRQ) *pair {
@@ -235,16 +239,21 @@ func (p *program) newQPOn(typ rxe.QPType, user uint32, send, recv *queue, srq *r
 	if p.uar != nil {
 		req.Flags, req.BFRegIndex = qpFlagUARPage, p.uar.id
 	}
-	if srq == nil {
+	if srq == nil && recv != nil {
 		req.RQWQECount, req.RQWQEShift = rqEntries, rqShift
 	}
 	q.rq = p.alloc(int(req.RQWQECount)<<rqShift + sqBlocks*blockSize)
 	q.sq, req.BufAddr = q.rq+uint64(req.RQWQECount)<<rqShift, q.rq
-	qpCap := rxe.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}
+	init := rxe.QPInitAttr{Type: typ, SendCQ: send.cq, SRQ: srq,
+		Cap: rxe.QPCap{MaxSendWR: 4, MaxSendSGE: 4, MaxInlineData: 64}}
+	wanted := provider.QPRequest{Type: uint64(typ), SendCQ: send.mem, SRQ: srq != nil, Keys: p}
+	if recv != nil {
+		init.RecvCQ, wanted.RecvCQ = recv.cq, recv.mem
+		init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE = 4, 4
+	}
+	wanted.Cap = init.Cap
 	u := ask(p, req)
-	q.mem = must.Get[provider.QP](p.t)(p.ctx.NewQP(u, provider.QPRequest{Type: uint64(typ), Cap: qpCap,
-		SendCQ: send.mem, RecvCQ: recv.mem, SRQ: srq != nil, Keys: p}))
-	init := rxe.QPInitAttr{Type: typ, Cap: qpCap, SendCQ: send.cq, RecvCQ: recv.cq, SRQ: srq}
+	q.mem = must.Get[provider.QP](p.t)(p.ctx.NewQP(u, wanted))
 	q.mem.Init(&init)
 	q.qp = must.Get[*rxe.QP](p.t)(p.dom.CreateQP(init))
 	must.OK(p.t, q.mem.Created(u, q.qp))
@@ -266,9 +275,9 @@ func (q *pair) connect(peer *pair) {
 	switch q.qp.Type() {
 	case rxe.QPUD:
 		masks[0] |= rxe.QPAttrQKey
-	case rxe.QPRC:
-		masks[1] |= rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer
-		masks[2] |= rxe.QPAttrMaxRdAtomic | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrTimeout
+	case rxe.QPRC, rxe.QPXRCIni, rxe.QPXRCTgt:
+		masks[1] |= (rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer) &^ halfLacks[q.qp.Type()]
+		masks[2] |= (rxe.QPAttrMaxRdAtomic | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrTimeout) &^ halfLacks[q.qp.Type()]
 		fallthrough
 	default:
 		masks[0] |= rxe.QPAttrAccessFlags
@@ -278,6 +287,12 @@ func (q *pair) connect(peer *pair) {
 		a.State = rxe.QPState(i + 1)
 		must.OK(q.t, q.mem.Modify(ask(q.program, [0]byte{}), &a, m))
 	}
+}
+
+// halfLacks are the attributes that a half of XRC does not have.
+var halfLacks = map[rxe.QPType]rxe.QPAttrMask{
+	rxe.QPXRCIni: rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer,
+	rxe.QPXRCTgt: rxe.QPAttrMaxRdAtomic | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry,
 }
 
 func (q *pair) to(state rxe.QPState) {

@@ -28,6 +28,9 @@ type queuePair struct {
 
 // NewQP implements provider.Context (mlx5_ib_create_qp).
 func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.QP, error) {
+	if req.Type == uapi.QPTypeXRCTgt {
+		return new(target), nil
+	}
 	own, err := c.checkNewQP(u, &req)
 	if err != nil {
 		return nil, err
@@ -41,7 +44,7 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 		return nil, err
 	}
 	size := uint64(0)
-	if !req.SRQ && own.RQWQECount > 0 {
+	if hasRecvQueue(&req) && own.RQWQECount > 0 {
 		q.recv = &recvQueue{space: space, buf: own.BufAddr, record: own.DBAddr, user: q.user,
 			mask: own.RQWQECount - 1, shift: uint8(own.RQWQEShift)}
 		size = uint64(own.RQWQECount) << own.RQWQEShift
@@ -60,9 +63,9 @@ func (c *userContext) checkNewQP(u provider.UData, req *provider.QPRequest) (own
 	switch {
 	case req.Flags&^uapi.QPCreateBlockMulticastLoopback != 0, own.Flags&^(qpFlagScatterCQE|qpFlagAllowSCQE|qpFlagUARPage) != 0:
 		return own, unix.EOPNOTSUPP
-	case req.Type != uapi.QPTypeRC && req.Type != uapi.QPTypeUC && req.Type != uapi.QPTypeUD:
+	case req.Type != uapi.QPTypeRC && req.Type != uapi.QPTypeUC && req.Type != uapi.QPTypeUD && req.Type != uapi.QPTypeXRCIni:
 		return own, unix.EOPNOTSUPP
-	case req.SendCQ == nil || req.RecvCQ == nil:
+	case req.SendCQ == nil || req.RecvCQ == nil && req.Type != uapi.QPTypeXRCIni:
 		return own, refuse("send_cq or recv_cq", "is missing", "name both")
 	case own.SQWQECount > maxWQEBB || own.SQWQECount&(own.SQWQECount-1) != 0:
 		return own, refuse("sq_wqe_count", "is no power of two, or too large", "ask for less")
@@ -70,7 +73,7 @@ func (c *userContext) checkNewQP(u provider.UData, req *provider.QPRequest) (own
 		own.RQWQECount > 0 && (own.RQWQEShift < leastRecvShift || own.RQWQEShift > mostRecvShift):
 		return own, refuse("rq_wqe_count or rq_wqe_shift", "is no power of two, or too large", "ask for less")
 	}
-	return own, c.dev.CheckQPCap(&req.Cap, req.SRQ)
+	return own, c.dev.CheckQPCap(&req.Cap, !hasRecvQueue(req))
 }
 
 // Init implements provider.QP. Programs that write their own requests are bound by the size of the
