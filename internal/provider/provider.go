@@ -66,6 +66,9 @@ type DeviceMemory interface {
 	Release()
 }
 
+// Moderates is implemented by a Driver whose CQs are Moderated.
+type Moderates interface{ ModeratesCQs() bool }
+
 // Moderated is implemented by a CQ whose events may wait for more completions (ibv_modify_cq).
 type Moderated interface {
 	// Moderate has an event wait for count completions, and no longer than some microseconds.
@@ -298,12 +301,3 @@ type Keys interface {
 	MWByRKey(rkey uint32) *rxe.MW
 	MRByLKey(lkey uint32) *rxe.MR
 }
-
-// Share is how much Take hands over before doorbells of other queue pairs are looked
-// at: bytes of messages, of which each counts as at least ShareEach. That takes
-// microseconds, and some milliseconds in an emulated machine: less than a watchdog
-// takes for a thread that is blocked.
-const (
-	Share     = 256 << 10
-	ShareEach = 1 << 10
-)

@@ -54,6 +54,8 @@ const (
 	MethodQueryGIDTable = 5
 	MethodQueryGIDEntry = 6
 
+	MethodQueryPortSpeed = 7 // since Linux 7.0
+
 	MethodCQCreate  = 0
 	MethodCQDestroy = 1
 
@@ -91,6 +93,9 @@ const (
 
 	AttrQueryPortNum  = 0
 	AttrQueryPortResp = 1
+
+	AttrQueryPortSpeedNum  = 0
+	AttrQueryPortSpeedResp = 1
 
 	AttrContextNumCompVectors = 0 // GET_CONTEXT and QUERY_CONTEXT
 	AttrContextCoreSupport    = 1
@@ -218,6 +223,7 @@ const (
 	CmdCreateQP          = 24
 	CmdQueryQP           = 25
 	CmdModifyQP          = 26
+	CmdExModifyCQ        = 57 // extended only
 	CmdDestroyQP         = 27
 	CmdPostSend          = 28
 	CmdPostRecv          = 29

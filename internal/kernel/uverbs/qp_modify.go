@@ -53,10 +53,11 @@ func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 		return err
 	}
 	attr := engineQPAttr(req)
-	if k.f.watcher != nil {
-		k.f.watcher.Modifying(r.qp, &attr, mask, k.Caller)
+	err = r.mem.Modify(udata{k}, &attr, mask)
+	if k.f.watcher != nil && err == nil {
+		k.f.watcher.Modified(r.qp, &attr, mask, k.Caller)
 	}
-	return r.mem.Modify(udata{k}, &attr, mask)
+	return err
 }
 
 // privilegedQKey is the bit of a controlled Q_Key (IBA 10.2.5; kernel: IB_QP_SET_QKEY).

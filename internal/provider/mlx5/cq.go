@@ -44,7 +44,7 @@ func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.
 	q := &completionQueue{c: c, handle: req.Handle, ring: &cqRing{
 		space: space, user: c.userOf, record: own.DBAddr, notify: req.Notify, wake: c.poller.wake,
 		loose: req.Flags&uapi.CQFlagIgnoreOverrun != 0,
-		tick:  c.tickFor(req.Flags), labels: &c.labels, written: c.written, label: noLabel,
+		tick:  c.tickFor(req.Flags), events: moderation{work: c.budget}, labels: &c.labels, written: c.written, label: noLabel,
 		buf: own.BufAddr, shift: cqShift(own.CQESize), mask: cqMask(req.Entries),
 	}}
 	if req.Notify != nil {
