@@ -33,9 +33,10 @@ type Process interface {
 }
 
 // Flush completes the work requests in the queues of a device with an error, as the provider of the
-// device puts them there, in the file or in the process's memory. The program may change the queues
-// meanwhile, and may block it for ever. It reports whether the process can post more of which no
-// call will tell that the device is gone. Then it is called again as long as the process lives.
+// device puts them there. The queues are in the file or in the process's memory. The program may
+// change them meanwhile, and may block it for ever. It reports whether the process can post more,
+// and no call will tell that the device is gone. Then it is called again as long as the process
+// lives.
 type Flush func(Queues, Process) (again bool)
 
 // orphansSoon returns when orphans has done its work, or after orphansTimeout. A program that
