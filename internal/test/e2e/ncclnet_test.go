@@ -122,7 +122,9 @@ func TestRailVanishes(t *testing.T) {
 	watch := d.run(t, "stdbuf", "-oL", "ibv_asyncwatch", "-d", "rxe1")
 	p := start(t, h, d.env(), gorxe, "run", "--fault", "packet shape,rate=500mbit,queue=10000", "--",
 		bin, "--rails", "2", "--timeout", "10", "--messages", "1000")
-	under := func() bool { return d.books().packets()[3] > 100 && strings.Contains(watch.out.String(), "async event FD") }
+	under := func() bool {
+		return d.books().packets()[3] > 100 && strings.Contains(watch.out.String(), "async event FD")
+	}
 	if !until(programLimit, func() bool { return p.ended() || under() }) || p.ended() {
 		t.Fatalf("no messages pass:\n%s\n%s", p.describe(), watch.describe())
 	}
