@@ -99,8 +99,8 @@ func TestNCCLNet(t *testing.T) {
 	}
 }
 
-// TestRailVanishes: the interface of a rail is deleted while messages pass. The programs hear of it,
-// and the messages arrive over the other rail.
+// TestRailVanishes: the interface of a rail is deleted while messages pass. The programs hear of
+// it, and the messages arrive over the other rail.
 func TestRailVanishes(t *testing.T) {
 	besideOthers(t)
 	notNative(t, "rails")
