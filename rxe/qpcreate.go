@@ -21,6 +21,9 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 func (s *Subdevice) newQP(pd *PD, x *XRCD, init QPInitAttr) (*QP, error) {
 	const op = "CreateQP"
 	d, facts := s.dev, factsOf[init.Type]
+	if init.Type == QPUD && init.BlockSelfMulticast {
+		facts = udBlockSelf
+	}
 	q := &QP{
 		qpMade: qpMade{
 			dev: d, sub: s, maxMessage: s.maxMessage(), typ: init.Type, facts: facts, reliable: facts.reliable,

@@ -65,6 +65,9 @@ const (
 	MethodSRQCreate  = 0
 	MethodSRQDestroy = 1
 
+	MethodDMAlloc = 0
+	MethodDMFree  = 1
+
 	MethodDMMRReg     = 0 // of ObjMR
 	MethodMRDestroy   = 1
 	MethodAdviseMR    = 2
@@ -122,6 +125,19 @@ const (
 
 	AttrDestroyHandle = 0 // of every destroying method
 	AttrDestroyResp   = 1 // CQ, QP, SRQ
+
+	AttrAllocDMHandle    = 0
+	AttrAllocDMLength    = 1
+	AttrAllocDMAlignment = 2
+
+	AttrRegDMHandle = 0 // DM_MR_REG
+	AttrRegDMOffset = 1
+	AttrRegDMLength = 2
+	AttrRegDMPD     = 3
+	AttrRegDMAccess = 4
+	AttrRegDMMemory = 5
+	AttrRegDMLKey   = 6
+	AttrRegDMRKey   = 7
 
 	AttrCreateQPHandle     = 0
 	AttrCreateQPXRCD       = 1
