@@ -79,6 +79,21 @@ func errSecondContext() error {
 	return kernel.Refuse(unix.EINVAL, "context", "exists already", "open the device again for another")
 }
 
+var queryContext = dispatch.MethodKey{Object: uapi.ObjDevice, Method: uapi.MethodQueryContext}
+
+// queryContextWith is for drivers that rdma-core can import a context for: they add to the answer.
+func queryContextWith(m provider.Method) func(*call) error {
+	return func(k *call) error {
+		if err := k.f.NeedContext(); err != nil {
+			return err
+		}
+		if err := k.putContext(); err != nil {
+			return err
+		}
+		return m.Handle(k.f.ctx, &k.Call)
+	}
+}
+
 // ioctlQueryContext is refused by drivers that rdma-core cannot import a
 // context for.
 func ioctlQueryContext(k *call) error {

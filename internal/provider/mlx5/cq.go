@@ -44,8 +44,8 @@ func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.
 	q := &completionQueue{c: c, handle: req.Handle, ring: &cqRing{
 		space: space, user: c.userOf, record: own.DBAddr, notify: req.Notify, wake: c.poller.wake,
 		loose: req.Flags&uapi.CQFlagIgnoreOverrun != 0,
-		tick:  c.tickFor(req.Flags),
-		buf:   own.BufAddr, shift: cqShift(own.CQESize), mask: cqMask(req.Entries),
+		tick:  c.tickFor(req.Flags), events: moderation{work: c.budget},
+		buf: own.BufAddr, shift: cqShift(own.CQESize), mask: cqMask(req.Entries),
 	}}
 	if req.Notify != nil {
 		if err := q.ring.disarm(); err != nil {

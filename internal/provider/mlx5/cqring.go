@@ -13,6 +13,7 @@ type cqRing struct {
 	user   func(rxe.WC) uint32
 	record uint64
 	notify func() // nil: the program has no channel
+	events moderation
 	wake   func() // the poller: the program may ring soon
 	tick   func() // sets the clock; nil: the program does not want the time of completions
 	loose  bool   // the program does not say what it has polled
@@ -164,6 +165,7 @@ func (r *cqRing) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dead = true
+	r.events.stop()
 }
 
 // disarm says in the record that no event is asked for. libmlx5 has put 0 there, which is also its
@@ -209,7 +211,7 @@ func (r *cqRing) fires(consumer, arm uint32) bool {
 	if n := (behind - arm) & consumerMask; n == 0 || n > consumerMask/2 {
 		return false
 	}
-	if int32(behind-r.told) <= 0 {
+	if int32(behind-r.told) <= 0 || r.events.waits(r.prod-r.told, r.overdue) {
 		return false
 	}
 	r.fired, r.told = seq, r.prod
