@@ -145,16 +145,22 @@ func writeExQueryDevice(k *call) error {
 	if k.f.dev.xrc { // as mlx5_ib has it
 		xrcODP = uapi.ODPSend | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv
 	}
+	rcODP := uint32(uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv)
+	if a.Cap&rxe.CapFlushGlobal != 0 {
+		rcODP |= uapi.ODPFlush
+	}
+	if a.Cap&rxe.CapAtomicWrite != 0 {
+		rcODP |= uapi.ODPAtomicWrite
+	}
 	return dispatch.Respond(&k.Call, uapi.ExQueryDeviceResp{
 		Base:           k.f.query(&a),
 		ResponseLength: dispatch.ResponseLength[uapi.ExQueryDeviceResp](&k.Call),
 		// Nothing is pinned, so that every region is in effect on demand.
 		ODPCaps: uapi.ODPCaps{
 			GeneralCaps: uapi.ODPSupport | uapi.ODPSupportImplicit,
-			RCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv |
-				uapi.ODPFlush | uapi.ODPAtomicWrite,
-			UCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPSRQRecv,
-			UDODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPSRQRecv,
+			RCODPCaps:   rcODP,
+			UCODPCaps:   uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPSRQRecv,
+			UDODPCaps:   uapi.ODPSend | uapi.ODPRecv | uapi.ODPSRQRecv,
 		},
 		XRCODPCaps:       xrcODP,
 		TimestampMask:    a.TimestampMask,
