@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/rxe"
@@ -147,7 +146,7 @@ func (w *work) unknown(what string, places []Place) {
 		if o.Number != w.failure.Key.Key || o.file.device != w.file.device {
 			continue
 		}
-		w.find(useAfterDereg, fmt.Sprintf("%s, whose region was deregistered %v before", what, w.file.s.now().Sub(o.endedAt).Round(time.Microsecond)), nil,
+		w.find(useAfterDereg, fmt.Sprintf("%s, whose region was deregistered %v before", what, w.file.s.now().Sub(o.endedAt).Round(precision)), nil,
 			slices.Concat(places, []Place{{What: "the region was deregistered", Stack: o.endedBy}}, o.history("it was registered"))...)
 		return
 	}
