@@ -87,8 +87,8 @@ func (r *Reader) nextNG(p *Packet) error {
 	}
 }
 
-// block reads a block and returns its body, which is valid until the next call. It returns none of a
-// section header, which it has read, and of a block that says nothing of packets.
+// block reads a block and returns its body, which is valid until the next call. It returns none of
+// a section header, which it has read, and of a block that says nothing of packets.
 func (r *Reader) block() (kind uint32, body []byte, err error) {
 	head, err := r.peek(8)
 	if err != nil {

@@ -36,8 +36,8 @@ func (l *Link) Send(bursts []wire.Burst, next engine.Carrier) {
 	l.outs.Put(o)
 }
 
-// sendEach judges each packet of a burst, behind the bursts before it. It returns o, or a new one if
-// something is not passed on as it is.
+// sendEach judges each packet of a burst, behind the bursts before it. It returns o, or a new one
+// if something is not passed on as it is.
 func (l *Link) sendEach(b *wire.Burst, before []wire.Burst, o *out, hits []fault.Hit) *out {
 	toSelf := l.dev.HasAddr(b.Route.Dst)
 	p := fault.Packet{Src: b.Route.Src, Dst: b.Route.Dst}
