@@ -26,6 +26,9 @@ const (
 	// atomicBytes is what an atomic names of the peer's memory (IBA 9.4.5).
 	atomicBytes = 8
 
+	// mapsFields is how many fields a line of /proc/PID/maps has without a file.
+	mapsFields = 5
+
 	// columns is how wide a drawing of memory is.
 	columns = 60
 	// precision is that of a length of time in a finding.

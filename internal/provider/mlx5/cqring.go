@@ -29,17 +29,22 @@ type cqRing struct {
 	spans   []rxe.Span
 	head    [recordSize]byte
 
-	mu        sync.Mutex // a leaf lock, not held for accesses
-	buf       uint64
-	shift     uint8
-	mask      uint32
-	prod      uint32
-	cons      uint32 // as it was when the record was read
+	mu    sync.Mutex // a leaf lock, not held for accesses
+	buf   uint64
+	shift uint8
+	mask  uint32
+	prod  uint32
+	cons  uint32 // as it was when the record was read
+	cqEvents
+	dead bool
+}
+
+// cqEvents is what decides about the events of a completion queue; cqRing.mu guards it.
+type cqEvents struct {
 	solicited uint32 // the index behind the last solicited completion
 	asked     bool   // a solicited completion was ever written
 	fired     uint32 // the sequence number of the last event, as it stands in the record
 	told      uint32 // the index behind the last completion at that event
-	dead      bool
 }
 
 // Push implements rxe.CQRing. The engine calls PushAll.

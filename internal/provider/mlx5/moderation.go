@@ -25,7 +25,7 @@ func (q *completionQueue) Moderate(count, micros uint16) error {
 	q.ring.mu.Lock()
 	m := &q.ring.events
 	m.stop()
-	m.count, m.most = uint32(count), time.Duration(micros)*time.Microsecond
+	m.count, m.most = uint32(count), time.Duration(micros)*cqPeriod
 	q.ring.mu.Unlock()
 	if q.ring.notify != nil {
 		q.ring.lookAtArm() // an event may have waited

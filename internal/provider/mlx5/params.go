@@ -115,6 +115,8 @@ const (
 	// maxCQCount and maxCQPeriod are MLX5_MAX_CQ_COUNT and MLX5_MAX_CQ_PERIOD.
 	maxCQCount  = 1<<16 - 1
 	maxCQPeriod = 1<<12 - 1
+	// cqPeriod is the unit of that.
+	cqPeriod = time.Microsecond
 	// clockCompared is how often the clock is compared with the host's. Twice: host times of
 	// completions are off by up to 1 ms while the host's clock is adjusted. Half: half that.
 	clockCompared = time.Second
