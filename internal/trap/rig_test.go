@@ -114,7 +114,10 @@ func startProgram(cmd *exec.Cmd) error {
 const doorbellSize = librxe.DoorbellSize
 
 // flushQueues is the fallback's, for the devices here.
-func flushQueues(q fallback.Queues) { _, _ = librxe.FlushOrphan(q) }
+func flushQueues(q fallback.Queues, _ fallback.Process) bool {
+	_, _ = librxe.FlushOrphan(q)
+	return false
+}
 
 // openFDs says what the descriptors of this process refer to.
 func openFDs() []string {
