@@ -25,8 +25,8 @@ type bounds struct {
 	lives   int // of one queue pair
 }
 
-// usual takes a default run of ib_write_bw, 328 MB. The replay needs some 1 GiB of memory for a
-// capture of 384 MiB, because it keeps what the engine sent, too.
+// usual takes a default run of ib_write_bw, 328 MB. The replay keeps what the engine sent, too: it
+// needs up to 1.3 GiB of memory, for a million packets with 384 MiB.
 var usual = bounds{packets: 1 << 20, bytes: 384 << 20, lives: maxLives}
 
 // errFull ends the reading of a capture that does not fit in the bounds.
