@@ -16,6 +16,9 @@ CONTAINERD         := bin/containerd-$(CONTAINERD_VERSION)
 # A control plane: TestCluster.
 KUBERNETES_VERSION := v1.34.1
 KUBERNETES         := bin/kubernetes-$(KUBERNETES_VERSION)
+# Kubernetes' plugin for shared RDMA devices: TestDevicePlugin. A module of its own builds it, because
+# its go.mod has replace lines.
+DEVICEPLUGIN       := bin/k8s-rdma-shared-dp
 
 SEEDS      ?= 100000
 FUZZTIME   ?= 1m
@@ -119,7 +122,7 @@ race: ## Run all tests under the race detector, with fewer simulation seeds
 	packages=$$($(GO) list $(EVERYTHING) | grep -vE '/gorxe/($(SEQUENTIAL))$$') && \
 		CGO_ENABLED=1 $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 30m -race -shuffle=on $$packages
 
-e2e: setup ## Run every case of stock programs under gorxe run (KILLS=200)
+e2e: setup $(DEVICEPLUGIN) ## Run every case of stock programs under gorxe run (KILLS=200)
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
 	GORXE_E2E=full GORXE_KILLS=$(KILLS) GORXE_KILLS_EACH=$(KILLS) $(GO) run ./scripts/gotest -timeout 2h -count=1 ./internal/test/e2e
 
@@ -197,6 +200,9 @@ $(GOLANGCI):
 $(KUBERNETES):
 	@echo "compiling Kubernetes $(KUBERNETES_VERSION) (once; half an hour on two cores)"
 	GO="$(GO)" ./scripts/control-plane.sh $(KUBERNETES_VERSION) $@
+
+$(DEVICEPLUGIN): internal/test/e2e/testdata/deviceplugin/go.mod
+	cd $(dir $<) && CGO_ENABLED=0 $(GO) build -trimpath -o $(CURDIR)/$@ github.com/Mellanox/k8s-rdma-shared-dev-plugin/cmd/k8s-rdma-shared-dp
 
 $(CONTAINERD):
 	@echo "compiling containerd $(CONTAINERD_VERSION) (once; ten minutes on two cores)"

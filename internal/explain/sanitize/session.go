@@ -2,6 +2,7 @@ package sanitize
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ type Session struct {
 	qps      map[qpName]*object
 	regions  map[keyName]*object
 	ended    []*object // regions that were deregistered, the oldest first
+	fetches  []claim   // local ranges of READs and atomics
+	claims   []claim   // remote ranges, if races are looked for
 }
 
 // qpName is what a peer calls a queue pair of this run.
@@ -59,7 +62,12 @@ type File struct {
 	// written has the last ranges that the device was about to write, which it may still do.
 	written [lastWrites]span
 	writes  int
+	failed  func() // OnError
 }
+
+// OnError sets what is called at each error of the process, before the program can notice a
+// completion of it. It must not block.
+func (f *File) OnError(do func()) { f.failed = do }
 
 // Open returns the File of a device that a process opens.
 func (s *Session) Open(pid int, program, device string) *File {
@@ -70,8 +78,10 @@ func (s *Session) Open(pid int, program, device string) *File {
 // region returns the region of a key; nil: there is none in this run. s.mu is held.
 func (f *File) region(key uint32) *object { return f.s.regions[keyName{f.device, key}] }
 
-// Maps keeps the mappings of a process, and returns their index for Stack.Maps.
+// Maps keeps the mappings of a process that have code, and returns their index for Stack.Maps. The
+// other ones change with each object that a program makes.
 func (s *Session) Maps(text string) int {
+	text = withCode(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, have := range s.maps {
@@ -84,6 +94,17 @@ func (s *Session) Maps(text string) int {
 	}
 	s.maps = append(s.maps, text)
 	return len(s.maps) - 1
+}
+
+// withCode returns the lines of /proc/PID/maps that map code of a file.
+func withCode(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) > 5 && strings.Contains(words[1], "x") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // Report returns what was found so far.
@@ -124,4 +145,7 @@ func (f *File) find(name string, finding Finding) {
 	finding.Check, finding.Level, finding.See, finding.Count = name, c.Level, c.See, 1
 	finding.PID, finding.Program, finding.Device = f.pid, f.program, f.device
 	s.findings = append(s.findings, finding)
+	if f.failed != nil && c.Level == Error {
+		f.failed()
+	}
 }

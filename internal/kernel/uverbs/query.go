@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -78,6 +79,21 @@ func errSecondContext() error {
 	return kernel.Refuse(unix.EINVAL, "context", "exists already", "open the device again for another")
 }
 
+var queryContext = dispatch.MethodKey{Object: uapi.ObjDevice, Method: uapi.MethodQueryContext}
+
+// queryContextWith is for drivers that rdma-core can import a context for: they add to the answer.
+func queryContextWith(m provider.Method) func(*call) error {
+	return func(k *call) error {
+		if err := k.f.NeedContext(); err != nil {
+			return err
+		}
+		if err := k.putContext(); err != nil {
+			return err
+		}
+		return m.Handle(k.f.ctx, &k.Call)
+	}
+}
+
 // ioctlQueryContext is refused by drivers that rdma-core cannot import a
 // context for.
 func ioctlQueryContext(k *call) error {
@@ -102,8 +118,8 @@ func writeQueryDevice(k *call) error {
 }
 
 // deviceAttr returns what the program is told of the device.
-func (k *call) deviceAttr() (rxe.DeviceAttr, error) {
-	a := k.f.sub.Attr()
+func (k *call) deviceAttr() (provider.DeviceAttr, error) {
+	a := provider.DeviceAttr{DeviceAttr: k.f.sub.Attr()}
 	if k.f.dev.xrc {
 		a.Cap |= rxe.CapXRC
 	}
@@ -125,23 +141,38 @@ func writeExQueryDevice(k *call) error {
 	if err != nil {
 		return err
 	}
+	xrcODP := uint32(0)
+	if k.f.dev.xrc { // as mlx5_ib has it
+		xrcODP = uapi.ODPSend | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv
+	}
+	rcODP := uint32(uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv)
+	if a.Cap&rxe.CapFlushGlobal != 0 {
+		rcODP |= uapi.ODPFlush
+	}
+	if a.Cap&rxe.CapAtomicWrite != 0 {
+		rcODP |= uapi.ODPAtomicWrite
+	}
 	return dispatch.Respond(&k.Call, uapi.ExQueryDeviceResp{
 		Base:           k.f.query(&a),
 		ResponseLength: dispatch.ResponseLength[uapi.ExQueryDeviceResp](&k.Call),
 		// Nothing is pinned, so that every region is in effect on demand.
 		ODPCaps: uapi.ODPCaps{
 			GeneralCaps: uapi.ODPSupport | uapi.ODPSupportImplicit,
-			RCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv |
-				uapi.ODPFlush | uapi.ODPAtomicWrite,
-			UCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPSRQRecv,
-			UDODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPSRQRecv,
+			RCODPCaps:   rcODP,
+			UCODPCaps:   uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPSRQRecv,
+			UDODPCaps:   uapi.ODPSend | uapi.ODPRecv | uapi.ODPSRQRecv,
 		},
+		XRCODPCaps:       xrcODP,
+		TimestampMask:    a.TimestampMask,
+		HCACoreClock:     a.ClockKHz,
 		DeviceCapFlagsEx: uint64(a.Cap),
+		CQModerationCaps: uapi.CQModerationCaps{MaxCount: a.MaxCQCount, MaxPeriod: a.MaxCQPeriod},
+		MaxDMSize:        a.MaxDMSize,
 	})
 }
 
 // query is copy_query_dev_fields of uverbs_cmd.c.
-func (f *File) query(a *rxe.DeviceAttr) uapi.QueryDeviceResp {
+func (f *File) query(a *provider.DeviceAttr) uapi.QueryDeviceResp {
 	r := uapi.QueryDeviceResp{
 		FWVer:                 f.dev.fwVer,
 		MaxMRSize:             a.MaxMRSize,

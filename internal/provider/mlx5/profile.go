@@ -103,15 +103,17 @@ func (p Profile) Speeds() []int {
 func (p Profile) Limits() *rxe.DeviceAttr {
 	l := rxe.DefaultLimits()
 	l.VendorID, l.VendorPartID, l.HWVer, l.FWVer = vendorIEEE, p.VendorPartID, p.HWVer, p.Firmware
-	// libmlx5 has neither
-	l.Cap &^= rxe.CapFlushGlobal | rxe.CapFlushPersistent | rxe.CapAtomicWrite
+	// libmlx5 has neither, and the size of an SRQ stays (mlx5_ib_modify_srq)
+	l.Cap &^= rxe.CapFlushGlobal | rxe.CapFlushPersistent | rxe.CapAtomicWrite | rxe.CapSRQResize
 	l.PageSizeCap = 0xfffffffffffff000
 	l.LocalCAAckDelay = 16
 	l.MaxQP, l.MaxPD = p.MaxQP, min(l.MaxPD, p.MaxPD)
 	// the same for all (mlx5_ib_query_device; log_max_qp_sz and its like)
 	l.MaxQPWR, l.MaxSRQWR = 1<<15, 1<<15-1
+	l.MaxInlineData = maxSendBytes
 	l.MaxSGE, l.MaxSGERd, l.MaxSRQSGE = 30, 30, 31
 	l.MaxQPRdAtom, l.MaxQPInitRdAtom, l.MaxResRdAtom = 16, 16, p.MaxResRdAtom
 	l.MaxMsgSize = 1 << 30
+	l.NullLKey = nullLKey
 	return &l
 }

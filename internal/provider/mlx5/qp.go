@@ -8,6 +8,7 @@ import (
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // The sizes of receive requests, as logarithms: one segment, and maxRecvBytes.
@@ -19,12 +20,20 @@ type queuePair struct {
 	cap      rxe.QPCap
 	send     sendQueue
 	recv     *recvQueue // nil with an SRQ, or without requests
-	register int
+	uar      *uar       // that the program named; nil: the device chooses a register
+	register *register  // from Created on
 	user     uint32
+	label    int
+	cqs      [2]int // the labels of its completion queues
+	// blockSelf: a datagram queue pair that receives none of its own multicasts
+	blockSelf bool
 }
 
 // NewQP implements provider.Context (mlx5_ib_create_qp).
 func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.QP, error) {
+	if req.Type == uapi.QPTypeXRCTgt {
+		return new(target), nil
+	}
 	own, err := c.checkNewQP(u, &req)
 	if err != nil {
 		return nil, err
@@ -33,9 +42,18 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 	if err != nil {
 		return nil, err
 	}
-	q := &queuePair{c: c, cap: req.Cap, user: own.UIdx & userMask}
+	q := &queuePair{c: c, cap: req.Cap, user: own.UIdx & userMask, blockSelf: req.Flags != 0}
+	if q.uar, err = c.uarOf(own); err != nil {
+		return nil, err
+	}
+	for i, cq := range []provider.CQ{req.SendCQ, req.RecvCQ} {
+		q.cqs[i] = noLabel
+		if cq != nil {
+			q.cqs[i] = cq.(*completionQueue).ring.label
+		}
+	}
 	size := uint64(0)
-	if !req.SRQ && own.RQWQECount > 0 {
+	if hasRecvQueue(&req) && own.RQWQECount > 0 {
 		q.recv = &recvQueue{space: space, buf: own.BufAddr, record: own.DBAddr, user: q.user,
 			mask: own.RQWQECount - 1, shift: uint8(own.RQWQEShift)}
 		size = uint64(own.RQWQECount) << own.RQWQEShift
@@ -52,11 +70,11 @@ func (c *userContext) checkNewQP(u provider.UData, req *provider.QPRequest) (own
 	}
 	own = uapi.Load[CreateQPReq](u.Request())
 	switch {
-	case req.Flags != 0, own.Flags&^(qpFlagScatterCQE|qpFlagAllowSCQE) != 0:
+	case req.Flags&^uapi.QPCreateBlockMulticastLoopback != 0, own.Flags&^(qpFlagScatterCQE|qpFlagAllowSCQE|qpFlagUARPage) != 0:
 		return own, unix.EOPNOTSUPP
-	case req.Type != uapi.QPTypeRC && req.Type != uapi.QPTypeUC && req.Type != uapi.QPTypeUD:
+	case req.Type != uapi.QPTypeRC && req.Type != uapi.QPTypeUC && req.Type != uapi.QPTypeUD && req.Type != uapi.QPTypeXRCIni:
 		return own, unix.EOPNOTSUPP
-	case req.SendCQ == nil || req.RecvCQ == nil:
+	case req.SendCQ == nil || req.RecvCQ == nil && req.Type != uapi.QPTypeXRCIni:
 		return own, refuse("send_cq or recv_cq", "is missing", "name both")
 	case own.SQWQECount > maxWQEBB || own.SQWQECount&(own.SQWQECount-1) != 0:
 		return own, refuse("sq_wqe_count", "is no power of two, or too large", "ask for less")
@@ -64,7 +82,7 @@ func (c *userContext) checkNewQP(u provider.UData, req *provider.QPRequest) (own
 		own.RQWQECount > 0 && (own.RQWQEShift < leastRecvShift || own.RQWQEShift > mostRecvShift):
 		return own, refuse("rq_wqe_count or rq_wqe_shift", "is no power of two, or too large", "ask for less")
 	}
-	return own, c.dev.CheckQPCap(&req.Cap, req.SRQ)
+	return own, c.dev.CheckQPCap(&req.Cap, !hasRecvQueue(req))
 }
 
 // Init implements provider.QP. Programs that write their own requests are bound by the size of the
@@ -75,6 +93,7 @@ func (q *queuePair) Init(init *rxe.QPInitAttr) {
 	init.Cap.MaxSendSGE = max(init.Cap.MaxSendSGE, min(engineSGE, limits.MaxSGE))
 	init.Cap.MaxInlineData = max(init.Cap.MaxInlineData, min(engineInline, limits.MaxInlineData))
 	init.OnSendDone = q.send.done
+	init.BlockSelfMulticast = q.blockSelf
 	if q.recv != nil {
 		init.Cap.MaxRecvWR = min(uint32(q.recv.entries()), limits.MaxQPWR)
 		init.RecvRing = q.recv
@@ -85,10 +104,24 @@ func (q *queuePair) Init(init *rxe.QPInitAttr) {
 func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 	q.send.qp = qp
 	q.send.dec.qpn = uint32(qp.Num())
-	q.c.setUser(qp.Num(), q.user)
-	q.register = q.c.doorbells.addQP(q)
-	q.c.poller.start()
-	return respond(u, CreateQPResp{BFRegIndex: uint32(q.register/registersPerPage*indexesPerPage + q.register%registersPerPage)})
+	q.label = q.c.labels.add(q.c.pages.file, q.labelOf(qp.Num()))
+	q.c.enter(qp.Num(), q)
+	if q.uar != nil {
+		q.c.doorbells.addQP(q, q.uar.register)
+		return respond(u, CreateQPResp{BFRegIndex: invalidRegister})
+	}
+	i := q.c.doorbells.addQP(q, nil)
+	return respond(u, CreateQPResp{BFRegIndex: uint32(i/registersPerPage*indexesPerPage + i%registersPerPage)})
+}
+
+// labelOf is what the keeper has to know.
+func (q *queuePair) labelOf(qpn wire.QPN) label {
+	b := label{kind: labelQP, qpn: uint32(qpn), identity: identityOf(q.send.space), buf: q.send.buf, record: q.send.record,
+		mask: q.send.mask, user: q.user, sendCQ: uint32(q.cqs[0]), recvCQ: uint32(q.cqs[1])}
+	if q.recv != nil {
+		b.kind, b.recvMask = labelBothQP, q.recv.mask
+	}
+	return b
 }
 
 // Doorbell implements provider.QP.
@@ -132,6 +165,7 @@ func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMa
 		if q.recv != nil {
 			q.recv.reset()
 		}
+		q.c.labels.reset(q.label)
 	}
 	q.send.running.Store(attr.State >= rxe.QPRTS)
 	q.send.serve()
@@ -140,8 +174,9 @@ func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMa
 
 // Free implements provider.QP.
 func (q *queuePair) Free() {
-	if q.send.qp != nil {
-		q.c.forgetUser(q.send.qp.Num())
+	if q.register != nil {
+		q.c.forget(q.send.qp.Num())
+		q.c.labels.remove(q.label)
 		q.c.doorbells.removeQP(q)
 	}
 	q.send.close()
