@@ -13,6 +13,9 @@ export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
 # A containerd with NRI, which Debian 12 does not have: TestNRI.
 CONTAINERD_VERSION := v2.2.9
 CONTAINERD         := bin/containerd-$(CONTAINERD_VERSION)
+# A control plane: TestCluster.
+KUBERNETES_VERSION := v1.34.1
+KUBERNETES         := bin/kubernetes-$(KUBERNETES_VERSION)
 # Kubernetes' plugin for shared RDMA devices: TestDevicePlugin. A module of its own builds it, because
 # its go.mod has replace lines.
 DEVICEPLUGIN       := bin/k8s-rdma-shared-dp
@@ -57,7 +60,7 @@ packages: have-go ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/pa
 # Those that take longest, or need Docker.
 CONTAINER_TESTS := TestRuntimeLeavesNothing|TestPodsKilled|TestSharedDaemon|TestDocker|TestARM64
 LAB_TESTS := TestLab
-KUBERNETES_TESTS := TestCRI|TestNRI
+KUBERNETES_TESTS := TestCritest|TestCRI|TestNRI|TestCluster
 
 debians: ## Make the Debians and the package repository of make test-packages, once
 	@./scripts/setup.sh packages
@@ -72,10 +75,10 @@ test-containers: ## Test the runtime with Docker, a shared daemon and pods, 100 
 	@./scripts/setup.sh containers
 	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 30m -count=1 -run '$(CONTAINER_TESTS)' .
 
-test-kubernetes: $(CONTAINERD) ## Test dist/kubernetes with the pods of containerd 1.6, and with NRI in containerd 2.2
-	@./scripts/setup.sh containers
+test-kubernetes: $(CONTAINERD) $(KUBERNETES) ## Test dist/kubernetes with a control plane, and with the pods of containerd 1.6 and 2.2
+	@./scripts/setup.sh kubernetes
 	@./scripts/debian-root.sh
-	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 30m -count=1 -v -run '$(KUBERNETES_TESTS)|TestKubernetes|TestKustomize' .
+	cd scripts/packages && $(GO) vet . && $(GO) test -timeout 60m -count=1 -v -run '$(KUBERNETES_TESTS)|TestKubernetes|TestKustomize' .
 
 test-labs: ## Test examples/labs with podman-compose, docker-compose, Slurm and gorxe lab
 	@./scripts/setup.sh labs
@@ -193,6 +196,10 @@ $(GOLANGCI):
 	@echo "compiling golangci-lint $(GOLANGCI_VERSION) (once; a few minutes on two cores)"
 	GOBIN=$(CURDIR)/$@.new $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv $@.new/golangci-lint $@ && rmdir $@.new
+
+$(KUBERNETES):
+	@echo "compiling Kubernetes $(KUBERNETES_VERSION) (once; half an hour on two cores)"
+	GO="$(GO)" ./scripts/control-plane.sh $(KUBERNETES_VERSION) $@
 
 $(DEVICEPLUGIN): internal/test/e2e/testdata/deviceplugin/go.mod
 	cd $(dir $<) && CGO_ENABLED=0 $(GO) build -trimpath -o $(CURDIR)/$@ github.com/Mellanox/k8s-rdma-shared-dev-plugin/cmd/k8s-rdma-shared-dp

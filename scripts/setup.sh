@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests call and that this machine lacks. With the argument
 # "demo" it installs those that `make demo` runs, with "packages" those of
-# `make test-packages`, with "containers" those of `make test-containers`. It uses apt-get
+# `make test-packages`, and likewise with "containers", "kubernetes" and "labs". It uses apt-get
 # or dnf, says what it does, and does nothing if all programs are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -76,7 +76,7 @@ if [ "$what" = tests ]; then
 	# What looks at the pages of `gorxe pcap show --html`: internal/pcap/ladder.
 	need chromium-headless-shell chromium-headless sh -c 'command -v chromium-headless-shell || command -v chromium || command -v headless_shell'
 fi
-if [ "$what" = packages ] || [ "$what" = containers ] || [ "$what" = labs ]; then
+if [ "$what" = packages ] || [ "$what" = containers ] || [ "$what" = kubernetes ] || [ "$what" = labs ]; then
 	need mmdebstrap - command -v mmdebstrap
 	need util-linux util-linux command -v unshare
 	need iproute2 iproute command -v ip
@@ -87,10 +87,16 @@ if [ "$what" = packages ] || [ "$what" = containers ] || [ "$what" = labs ]; the
 	need runc runc command -v runc
 	need crun crun command -v crun
 fi
-if [ "$what" = containers ] || [ "$what" = labs ]; then
+if [ "$what" = containers ] || [ "$what" = kubernetes ] || [ "$what" = labs ]; then
 	need containernetworking-plugins containernetworking-plugins sh -c 'test -x /usr/lib/cni/bridge || test -x /usr/libexec/cni/bridge'
 	need docker.io moby-engine sh -c 'command -v docker && command -v dockerd'
 	need qemu-user-static qemu-user-static command -v qemu-aarch64-static
+fi
+if [ "$what" = kubernetes ]; then
+	need etcd-server etcd command -v etcd
+	need dnsmasq-base dnsmasq test -x /usr/sbin/dnsmasq
+	need openssl openssl command -v openssl
+	need busybox-static busybox command -v busybox
 fi
 if [ "$what" = labs ]; then
 	need docker-compose docker-compose command -v docker-compose
