@@ -30,6 +30,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/fallback"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -267,7 +268,7 @@ type options struct {
 	host      Host
 	netlink   Netlink
 	keeper    Keeper
-	shared    *os.File
+	calls     *inflight.Page
 	budget    *quota.Budget
 	idle      bool // do not serve
 	doorbells doorbell.Mode
@@ -384,7 +385,7 @@ func (p *underTrap) serve(o options) {
 	p.stop = stop
 	p.t.Cleanup(stop)
 	s, err := NewSession(p.listener, ServeConfig{
-		Host: o.host, Netlink: o.netlink, Keeper: o.keeper, FDs: p.fds, DoorbellSize: doorbellSize, Shared: o.shared, Budget: p.budget, Doorbells: o.doorbells,
+		Host: o.host, Netlink: o.netlink, Keeper: o.keeper, FDs: p.fds, DoorbellSize: doorbellSize, Calls: o.calls, Budget: p.budget, Doorbells: o.doorbells,
 		Log: slog.New(slog.NewTextHandler(testLog{p.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

@@ -118,4 +118,6 @@ const (
 	// clockCompared is how often the clock is compared with the host's. Twice: host times of
 	// completions are off by up to 1 ms while the host's clock is adjusted. Half: half that.
 	clockCompared = time.Second
+	// A tick of the adapter's clock is a nanosecond. Other rates need more bits of the conversion.
+	clockKHz = 1_000_000
 )
