@@ -131,14 +131,19 @@ func (l *labels) remove(i int) {
 	l.free = append(l.free, i)
 }
 
+// ringLabel is the label of a completion queue, and those of the queue pairs that complete there.
+type ringLabel struct {
+	c     *userContext
+	index int
+}
+
 // moved is for completions that are elsewhere now.
-func (l *labels) moved(i int, buf uint64, mask uint32) {
-	if i == noLabel {
+func (r ringLabel) moved(buf uint64, mask uint32) {
+	if r.index == noLabel {
 		return
 	}
-	l.pages.access(func() {
-		l.at(i).buf, l.at(i).mask = buf, mask
-	})
+	l := &r.c.labels
+	l.pages.access(func() { l.at(r.index).buf, l.at(r.index).mask = buf, mask })
 }
 
 // reset is for a queue pair that has.
@@ -163,7 +168,11 @@ func (l *labels) close() {
 }
 
 // written notes completions that the program can see.
-func (c *userContext) written(wcs []rxe.WC) {
+func (r ringLabel) written(wcs []rxe.WC) {
+	if r.index == noLabel {
+		return
+	}
+	c := r.c
 	for i := range wcs {
 		id := wrID(wcs[i].ID)
 		if id.shared() || i+1 < len(wcs) && wcs[i+1].QPN == wcs[i].QPN && wrID(wcs[i+1].ID).receive() == id.receive() {

@@ -49,7 +49,7 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 	for i, cq := range []provider.CQ{req.SendCQ, req.RecvCQ} {
 		q.cqs[i] = noLabel
 		if cq != nil {
-			q.cqs[i] = cq.(*completionQueue).ring.label
+			q.cqs[i] = cq.(*completionQueue).ring.label.index
 		}
 	}
 	size := uint64(0)

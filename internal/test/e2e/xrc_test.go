@@ -80,11 +80,10 @@ func TestXRC(t *testing.T) {
 		return
 	}
 	for _, r := range []release{newer(t), newest(t)} {
-		for i := range ways {
-			ways[i].name += ", " + r.name
-			ways[i].server, ways[i].client = r.beside(da.run), r.beside([]launch{da.run, db.run}[i])
-		}
-		exchangeXRC(t, ways, xrcExchanges())
+		exchangeXRC(t, []topology{
+			{name: "one daemon, " + r.name, server: r.beside(da.run), client: r.beside(da.run), host: a},
+			{name: "two daemons, " + r.name, server: r.beside(da.run), client: r.beside(db.run), host: a, peer: b},
+		}, xrcExchanges())
 	}
 }
 
