@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/pcap/ladder"
+	"github.com/gorxe/gorxe/internal/pcap/plot"
 	"github.com/gorxe/gorxe/internal/pcap/read"
 	"github.com/gorxe/gorxe/internal/pcap/report"
 	"github.com/gorxe/gorxe/internal/sys/terminal"
@@ -183,6 +184,9 @@ func some(names map[string]bool) string {
 
 func (c pcapShowCmd) draw(file *read.File, std streams, filter ladder.Filter, color bool) error {
 	l := ladder.Collector{Filter: filter, MaxRows: c.Limit}
+	if c.HTML != "" {
+		l.Plot = new(plot.Collector)
+	}
 	r, readErr := c.show(file, std, func(p *capture.Packet, v *conformance.Verdict) error {
 		l.Add(p, v)
 		return nil

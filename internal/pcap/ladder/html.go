@@ -16,7 +16,7 @@ import (
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
-//go:embed page.html page.css page.js
+//go:embed page.html page.css page.js chart.js
 var files embed.FS
 
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{"packets": packets, "counted": plural.Of[uint64]}).ParseFS(files, "page.html"))
@@ -31,7 +31,8 @@ type page struct {
 	Sides, Events []pageSentence
 	Opcodes       []string // of the packets shown
 	QPs           []string
-	Trouble       string // why the file could not be read to its end
+	Trouble       string  // why the file could not be read to its end
+	Charts        *charts // nil: there is nothing to draw
 	Style         template.CSS
 	Script        template.JS
 	Facts         []Field
@@ -78,11 +79,11 @@ func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, t
 	if err != nil {
 		return err
 	}
-	script, err := files.ReadFile("page.js")
+	script, err := scripts()
 	if err != nil {
 		return err
 	}
-	p.Style, p.Script = template.CSS(style), template.JS(script)
+	p.Style, p.Script = template.CSS(style), script
 	if trouble != nil {
 		p.Trouble = printable(trouble.Error())
 	}
@@ -102,7 +103,23 @@ func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, t
 		p.Conversations = append(p.Conversations, c.pageConversation(v))
 	}
 	p.Opcodes, p.QPs = choices(all)
+	if p.Charts, err = c.charts(&p, all); err != nil {
+		return err
+	}
 	return pageTemplate.Execute(w, &p)
+}
+
+// scripts are those of the page, in marks that make them text for a reader of XML, too.
+func scripts() (template.JS, error) {
+	all := "//<![CDATA[\n"
+	for _, name := range []string{"page.js", "chart.js"} {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		all += string(text)
+	}
+	return template.JS(all + "//]]>"), nil
 }
 
 // tell fills in what the head of the page says.
@@ -112,10 +129,13 @@ func (p *page) tell(c *Collector, s *conformance.Summary, all []*Conversation) {
 			c.Story.QPs[i].index = i
 		}
 		p.Title = spans(c.Story.Title)
-		p.Sides, p.Events = c.sentences(c.Story.Sides, all), c.sentences(c.Story.Events, all)
+		p.Sides, p.Events = c.sentences(c.Story.Sides, "side", all), c.sentences(c.Story.Events, "event", all)
 		p.Badges = append(p.Badges, c.Story.Badges...)
 	}
 	p.Badges = append(p.Badges, wireBadge(s), protocolBadge(s))
+	if b, ok := congestionBadge(s); ok {
+		p.Badges = append(p.Badges, b)
+	}
 	p.Verdict = worstClass(p.Badges)
 }
 
@@ -195,6 +215,18 @@ func wireBadge(s *conformance.Summary) Badge {
 		b.Class = "empty"
 	}
 	return b
+}
+
+// congestionBadge says how often a sender was told to slow down.
+func congestionBadge(s *conformance.Summary) (b Badge, congested bool) {
+	var cnps, marked uint64
+	for _, f := range s.Flows {
+		cnps, marked = cnps+f.Stats.CNPs, marked+f.Stats.Marked
+	}
+	if cnps+marked == 0 {
+		return b, false
+	}
+	return Badge{"warning", "Congestion", plural.Of(marked, "packet") + " marked (CE), " + plural.Of(cnps, "CNP")}, true
 }
 
 // protocolBadge says how many rules the packets break.

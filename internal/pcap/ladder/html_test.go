@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/pcap/plot"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
@@ -65,7 +66,7 @@ func htmlPage(t testing.TB, file []byte, name string, c *Collector) []byte {
 
 // TestPage: the page is whole, loads nothing, and shows the findings.
 func TestPage(t *testing.T) {
-	var c Collector
+	c := Collector{Plot: new(plot.Collector)}
 	const hostile = "</title><script>alert(1)</script>\x1b[2J\u202egnp.pcap"
 	page := htmlPage(t, contents(t, "netem_corrupt2.pcap"), hostile, &c)
 	elements, err := parsePage(page)
@@ -101,7 +102,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("labelled by %q, which is not there", to)
 		}
 	}
-	if count["script"] != 1 || count["details"] != count["summary"] || count["main"] != 1 || count["h1"] != 1 {
+	if count["script"] != 2 || count["details"] != count["summary"] || count["main"] != 1 || count["h1"] != 1 {
 		t.Errorf("elements %v", count)
 	}
 	// Of the capture: 1161 packets, 26 of them damaged.
@@ -157,6 +158,7 @@ func TestHead(t *testing.T) {
 		{"rping.pcap", failed, "violation", "the program failed", "clean"},
 		{"interop-kernels-mistakes.pcap", nil, "warning", "9 retransmissions, 3 NAKs (invalid request)", "clean"},
 		{"netem_corrupt2.pcap", well, "violation", "the program ended well", "violation"},
+		{"gorxe-congestion.pcap", nil, "warning", "No packet was sent again or refused", "clean"},
 		{"defects/interop-crossed.pcap", nil, "warning", "No packet was sent again or refused", "warning"},
 	} {
 		c := Collector{Story: tt.story}

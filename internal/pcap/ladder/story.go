@@ -149,6 +149,7 @@ func printable(s string) string {
 
 // pageSentence is a sentence with what it leads to.
 type pageSentence struct {
+	ID    string
 	Spans []span
 	Bad   bool
 	Links []link
@@ -157,10 +158,10 @@ type pageSentence struct {
 type link struct{ To, Text string }
 
 // sentences finds the packets that sentences are about.
-func (c *Collector) sentences(list []Sentence, all []*Conversation) (out []pageSentence) {
+func (c *Collector) sentences(list []Sentence, name string, all []*Conversation) (out []pageSentence) {
 	for i := range list {
 		s := &list[i]
-		p := pageSentence{Spans: spans(s.Text), Bad: s.Bad}
+		p := pageSentence{ID: fmt.Sprintf("%s-%d", name, i+1), Spans: spans(s.Text), Bad: s.Bad}
 		if s.Work != nil {
 			p.Links = c.links(s.Work, all)
 		}
