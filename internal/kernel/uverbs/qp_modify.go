@@ -49,7 +49,13 @@ func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 	if k.f.watcher != nil {
 		k.f.watcher.Modifying(r.qp, &attr, mask, k.Caller)
 	}
-	return r.mem.Modify(udata{k}, &attr, mask)
+	if err := r.mem.Modify(udata{k}, &attr, mask); err != nil {
+		return err
+	}
+	if mask&rxe.QPAttrState != 0 {
+		k.f.moved(r.qp.Num(), attr.State.String())
+	}
+	return nil
 }
 
 // privilegedQKey is the bit of a controlled Q_Key (IBA 10.2.5; kernel: IB_QP_SET_QKEY).

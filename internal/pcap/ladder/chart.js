@@ -137,14 +137,23 @@
     box.g.clip();
   };
 
-  // rows are the lines of the timeline: hosts, and the queue pairs of their processes.
+  // rows are the lines of the timeline: processes with their hosts, and their queue pairs.
   const rows = [];
   data.lanes.forEach((l, i) => {
-    if (rows.length === 0 || rows[rows.length - 1].host !== l.host) {
-      rows.push({ host: l.host, head: true });
+    const of = l.host + (l.process ? ", " + l.process : "");
+    if (rows.length === 0 || rows[rows.length - 1].of !== of) {
+      rows.push({ of: of, head: true });
     }
-    rows.push({ host: l.host, lane: i });
+    rows.push({ of: of, lane: i });
   });
+
+  // fitting cuts a text at its end.
+  const fitting = (g, text, width) => {
+    while (text.length > 4 && g.measureText(text).width > width) {
+      text = text.slice(0, -2).replace(/…$/, "") + "…";
+    }
+    return text;
+  };
 
   const timeline = by("timeline");
   const drawTimeline = () => {
@@ -155,7 +164,7 @@
       g.textAlign = "left";
       g.fillStyle = row.head ? colors.ink : colors.dim;
       if (row.head) {
-        g.fillText(row.host, 4, y + 13, box.left - 8);
+        g.fillText(fitting(g, row.of, box.right), 4, y + 13);
         return;
       }
       const l = data.lanes[row.lane];
@@ -164,7 +173,7 @@
         g.fillRect(0, y + 1, 3, rowHeight - 2);
         g.fillStyle = colors.ink;
       }
-      g.fillText((l.process ? l.process + " " : "") + l.qp + " → " + l.peer, 10, y + 13, box.left - 14);
+      g.fillText(fitting(g, l.qp + " → " + l.peer, box.left - 14), 10, y + 13);
       g.fillStyle = colors.line;
       g.fillRect(box.left, y + rowHeight - 1, box.right - box.left, 1);
       clip(box);
@@ -186,11 +195,21 @@
           }
         }
       }
+      // States have their names where there is room up to the next one.
+      (l.states || []).forEach((s, k) => {
+        const x = box.x(s.at), next = l.states[k + 1], room = (next ? box.x(next.at) : box.right) - x - 6;
+        g.fillStyle = s.name === "ERR" ? colors.violation : colors.ink;
+        g.fillRect(x, y, 1, rowHeight);
+        if (room > g.measureText(s.name).width) {
+          g.textAlign = "left";
+          g.fillText(s.name, x + 3, y + 8);
+        }
+      });
       g.restore();
     });
     g.fillStyle = colors.dim;
     g.textAlign = "left";
-    g.fillText("events of the run", 4, box.top + 13, box.left - 8);
+    g.fillText(fitting(g, "events of the run", box.left - 8), 4, box.top + 13);
     clip(box);
     data.events.forEach(e => {
       g.fillStyle = e.bad ? colors.violation : colors.dim;

@@ -58,10 +58,15 @@ func (c *Collector) charts(p *page, all []*Conversation) (*charts, error) {
 
 // lanes are the directions of the conversations, by host and process.
 func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
-	process := make(map[wire.QPN]string)
+	process, states := make(map[wire.QPN]string), make(map[wire.QPN][]plot.State)
 	if c.Story != nil {
 		for i := range c.Story.QPs {
 			process[c.Story.QPs[i].QPN] = c.Story.QPs[i].Process
+		}
+		for i := range c.Story.Steps {
+			s := &c.Story.Steps[i]
+			process[s.QPN] = printable(s.Process)
+			states[s.QPN] = append(states[s.QPN], plot.State{At: max(s.At.Sub(c.Plot.Start), 0), Name: printable(s.State)})
 		}
 	}
 	for _, v := range all {
@@ -78,7 +83,7 @@ func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
 			}
 			l.QP, l.Peer = "queue pair not known", to.Addr.String()
 			if from.Known {
-				l.QP, l.Process = qpName(from.QPN), process[from.QPN]
+				l.QP, l.Process, l.States = qpName(from.QPN), process[from.QPN], states[from.QPN]
 			}
 			if to.Known {
 				l.Peer += " " + qpName(to.QPN)

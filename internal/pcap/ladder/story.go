@@ -18,6 +18,7 @@ type Story struct {
 	Sides   []Sentence // which side was at fault
 	Events  []Sentence // errors, and ends of processes, in their order
 	QPs     []QPAtEnd
+	Steps   []Step // in their order
 
 	places map[place]bool
 }
@@ -52,6 +53,13 @@ type QPAtEnd struct {
 	Queued                       uint32   // work requests
 
 	index int
+}
+
+// Step is a queue pair that came to a state.
+type Step struct {
+	At             time.Time
+	QPN            wire.QPN
+	Process, State string
 }
 
 // place is where a packet goes to.

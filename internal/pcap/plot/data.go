@@ -13,6 +13,13 @@ type Lane struct {
 	Host, Process       string
 	QP, Peer, Service   string
 	Section             int // of the page that has its packets
+	States              []State
+}
+
+// State is what a queue pair came to.
+type State struct {
+	At   time.Duration `json:"at"`
+	Name string        `json:"name"`
 }
 
 // Data is what the script of a page draws. Times are in nanoseconds.
@@ -40,6 +47,8 @@ type laneData struct {
 	Peer    string `json:"peer"`
 	Service string `json:"service"`
 	Section int    `json:"section"`
+
+	States []State `json:"states,omitempty"`
 
 	Base     uint32     `json:"base"` // the PSN that counts as 0
 	Kinds    []packed   `json:"kinds"`
@@ -101,6 +110,9 @@ func (c *Collector) Data(lanes []Lane, events []Event) *Data {
 			continue
 		}
 		d.Span = max(d.Span, f.last)
+		for _, s := range l.States {
+			d.Span = max(d.Span, s.At)
+		}
 		if o != nil {
 			for _, e := range o.early { // the two are one connection by a guess
 				f.answered(e, c.done)
@@ -108,7 +120,7 @@ func (c *Collector) Data(lanes []Lane, events []Event) *Data {
 			o.early = nil
 		}
 		x := laneData{
-			Host: l.Host, Process: l.Process, QP: l.QP, Peer: l.Peer, Service: l.Service, Section: l.Section,
+			Host: l.Host, Process: l.Process, QP: l.QP, Peer: l.Peer, Service: l.Service, Section: l.Section, States: l.States,
 			Bytes: f.bytes.data(), Latency: f.latency.data(), Depth: f.depth.data(), Messages: f.messages, Took: f.latencies.data(),
 			Base: uint32(f.requests.first), Kinds: []packed{},
 		}
