@@ -173,7 +173,7 @@
         g.fillRect(0, y + 1, 3, rowHeight - 2);
         g.fillStyle = colors.ink;
       }
-      g.fillText(fitting(g, l.qp + " → " + l.peer, box.left - 14), 10, y + 13);
+      g.fillText(fitting(g, l.qp + " → " + l.peer.replace(l.host + " ", ""), box.left - 14), 10, y + 13);
       g.fillStyle = colors.line;
       g.fillRect(box.left, y + rowHeight - 1, box.right - box.left, 1);
       clip(box);
@@ -368,6 +368,15 @@
   };
   const pan = part => look(view.from + (view.to - view.from) * part, view.to + (view.to - view.from) * part);
   const all = () => look(-whole * 0.01, whole);
+  // fit shows the time in which the queue pair sent or was answered.
+  const fit = () => {
+    const l = data.lanes[lane.selectedIndex], lists = [l.bytes, l.latency].filter(s => s.bins.length > 0);
+    if (lists.length > 0) {
+      const from = Math.min(...lists.map(s => s.bins[0][0] * s.width));
+      const to = Math.max(...lists.map(s => (s.bins[s.bins.length - 1][0] + 1) * s.width));
+      look(from - (to - from) * 0.02, to + (to - from) * 0.02);
+    }
+  };
 
   // choose selects a packet: it is marked, named, and shown below if it is there.
   const choose = (l, kind, at, p, number) => {
@@ -493,7 +502,7 @@
       }
     }, { passive: false });
     canvas.addEventListener("keydown", event => {
-      const keys = { ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2), "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), Home: all, 0: all };
+      const keys = { ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2), "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), Home: all, 0: all, f: fit };
       if (keys[event.key] && !event.ctrlKey && !event.metaKey && !event.altKey) {
         event.preventDefault();
         keys[event.key]();
@@ -503,6 +512,7 @@
   by("zoom-in").addEventListener("click", () => zoom(0.5));
   by("zoom-out").addEventListener("click", () => zoom(2));
   by("zoom-all").addEventListener("click", all);
+  by("zoom-fit").addEventListener("click", fit);
   by("only-span").addEventListener("click", () => {
     by("from").value = Math.max(view.from / 1e9, 0).toFixed(9);
     by("to").value = (view.to / 1e9).toFixed(9);

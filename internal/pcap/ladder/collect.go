@@ -43,6 +43,8 @@ type Collector struct {
 	Story *Story
 	// Plot collects what the charts of a page show; nil: it has none.
 	Plot *plot.Collector
+	// MaxPage bounds the page in bytes; 0 means 50 MB.
+	MaxPage int
 
 	streams map[streamKey]*stream
 	order   []*stream

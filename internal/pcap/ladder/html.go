@@ -1,6 +1,7 @@
 package ladder
 
 import (
+	"bytes"
 	"cmp"
 	"embed"
 	"fmt"
@@ -41,6 +42,8 @@ type page struct {
 	Rules         []ruleLine
 	Conversations []pageConversation
 	MorePackets   uint64
+	TooLarge      bool // packets were dropped because of maxPage
+	summary       *conformance.Summary
 	MoreFindings  uint64
 	Quiet         uint64 // conversations of which no packet is kept
 }
@@ -74,7 +77,7 @@ type pageLine struct {
 // WriteHTML writes the conversations as one page that loads nothing. name is the name
 // of the capture, and trouble the error that ended the reading.
 func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, trouble error) error {
-	p := page{Name: printable(name), Story: c.Story, Happened: happened(&s)}
+	p := page{Name: printable(name), Story: c.Story, Happened: happened(&s), summary: &s}
 	style, err := files.ReadFile("page.css")
 	if err != nil {
 		return err
@@ -95,18 +98,77 @@ func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, t
 	}
 	all := c.Conversations()
 	p.tell(c, &s, all)
-	for _, v := range all {
-		if len(v.Rows) == 0 && len(v.Other) == 0 {
-			p.Quiet++
-			continue
-		}
-		p.Conversations = append(p.Conversations, c.pageConversation(v))
-	}
-	p.Opcodes, p.QPs = choices(all)
 	if p.Charts, err = c.charts(&p, all); err != nil {
 		return err
 	}
-	return pageTemplate.Execute(w, &p)
+	return c.fit(w, &p, all)
+}
+
+// maxPage bounds a page, in bytes. Browsers are slow with larger ones.
+const maxPage = 50 << 20
+
+// fit writes the page. If it is too large it has fewer packets, and says so.
+func (c *Collector) fit(w io.Writer, p *page, all []*Conversation) error {
+	most := maxPage
+	if c.MaxPage > 0 {
+		most = c.MaxPage
+	}
+	var b bytes.Buffer
+	for {
+		p.Conversations, p.Quiet = nil, 0
+		for _, v := range all {
+			if len(v.Rows) == 0 && len(v.Other) == 0 {
+				p.Quiet++
+				continue
+			}
+			p.Conversations = append(p.Conversations, c.pageConversation(v))
+		}
+		p.Opcodes, p.QPs = choices(all)
+		b.Reset()
+		if err := pageTemplate.Execute(&b, p); err != nil {
+			return err
+		}
+		if b.Len() <= most {
+			_, err := b.WriteTo(w)
+			return err
+		}
+		dropped := thin(all)
+		if dropped == 0 {
+			return fmt.Errorf("the page would have %d MB, above its limit of %d MB: choose queue pairs or hosts", b.Len()>>20, most>>20)
+		}
+		p.MorePackets += uint64(dropped)
+		p.TooLarge = true
+		p.tell(c, p.summary, all) // links lead to what is left
+	}
+}
+
+// thin drops half of the packets: those that matter least to a reader, and of these the last ones.
+func thin(all []*Conversation) (dropped int) {
+	var rows []*Row
+	for _, v := range all {
+		rows = append(rows, v.Rows...)
+	}
+	slices.SortFunc(rows, func(a, b *Row) int { return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a.Number, b.Number)) })
+	drop := make(map[*Row]bool)
+	for _, r := range rows[(len(rows)+1)/2:] {
+		drop[r] = true
+	}
+	for _, v := range all {
+		v.Rows = slices.DeleteFunc(slices.Clone(v.Rows), func(r *Row) bool { return drop[r] })
+		v.countSkipped()
+	}
+	return len(drop)
+}
+
+// weight is how much a packet matters.
+func weight(r *Row) int {
+	switch {
+	case r.Severity() > conformance.Note:
+		return 2
+	case r.Notable():
+		return 1
+	}
+	return 0
 }
 
 // scripts are those of the page, in marks that make them text for a reader of XML, too.
@@ -124,6 +186,7 @@ func scripts() (template.JS, error) {
 
 // tell fills in what the head of the page says.
 func (p *page) tell(c *Collector, s *conformance.Summary, all []*Conversation) {
+	p.Badges = nil
 	if c.Story != nil {
 		for i := range c.Story.QPs {
 			c.Story.QPs[i].index = i

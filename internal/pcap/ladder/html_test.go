@@ -198,6 +198,29 @@ func TestPageBounded(t *testing.T) {
 	}
 }
 
+// TestPageTooLarge: a page that would be too large has fewer packets, first those that do not
+// matter, and says so. Its links lead to what is left.
+func TestPageTooLarge(t *testing.T) {
+	const most = 1 << 20
+	c := Collector{MaxPage: most}
+	page := htmlPage(t, contents(t, "netem_corrupt2.pcap"), "large", &c)
+	if _, err := parsePage(page); err != nil {
+		t.Fatal(err)
+	}
+	rows, damaged := bytes.Count(page, []byte(`id="packet-`)), bytes.Count(page, []byte(" bad "))
+	if len(page) > most || rows < 200 || rows > 600 || damaged < 26 {
+		t.Errorf("%d bytes, %d packets, %d damaged", len(page), rows, damaged)
+	}
+	if said := fmt.Sprintf("%d packets left out", 1161-rows); !bytes.Contains(page, []byte(said)) || !bytes.Contains(page, []byte("larger than 50 MB")) {
+		t.Errorf("the page does not say %q", said)
+	}
+	tiny := Collector{MaxPage: 1000}
+	s := collected(t, contents(t, "rping.pcap"), &tiny)
+	if err := tiny.WriteHTML(io.Discard, "x", s, nil); err == nil {
+		t.Error("a page of 1,000 bytes was written")
+	}
+}
+
 // TestWorst: packets without a flow have findings as well.
 func TestWorst(t *testing.T) {
 	var c Collector
