@@ -53,6 +53,9 @@ func (c pcapExportCmd) write(file *read.File, w io.Writer, std streams) error {
 	if r == nil {
 		r = new(conformance.Report)
 	}
+	if err != nil && r.Packets == 0 {
+		return of(c.File, err)
+	}
 	if r.Cut {
 		warnCut(std, c.File, r.CutAt)
 	}

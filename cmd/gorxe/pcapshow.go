@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,7 +89,7 @@ func (c pcapShowCmd) Run(std streams) error {
 	for _, h := range c.Host {
 		filter.Hosts = append(filter.Hosts, h.Unmap())
 	}
-	color := c.Color == "always" || c.Color == "auto" && terminal.Is(std.out) && os.Getenv("NO_COLOR") == ""
+	color := c.Color == "always" || c.Color == "auto" && terminal.Colors(std.out)
 	if !c.Ladder && c.HTML == "" {
 		return c.lines(file, std, filter, color)
 	}

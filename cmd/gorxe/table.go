@@ -16,6 +16,9 @@ import (
 // COLUMNS says, else 80.
 func columns(w io.Writer) int {
 	const usual, least = 80, 20
+	if s, ok := w.(*screen); ok {
+		w = s.terminal
+	}
 	if wide, _ := terminal.Size(w); wide >= least {
 		return wide
 	}
@@ -73,7 +76,7 @@ func (t *table) print(b *strings.Builder, rows [][]string) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], shown(cell))
 		}
 	}
 	lines := fold(widths, t.width)
@@ -83,7 +86,7 @@ func (t *table) print(b *strings.Builder, rows [][]string) {
 			for i := line.from; i < min(line.to, len(row)); i++ {
 				text += row[i]
 				if i+1 < line.to {
-					text += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(row[i])+gap)
+					text += strings.Repeat(" ", widths[i]-shown(row[i])+gap)
 				}
 			}
 			if text = strings.TrimRight(text, " "); text != "" || n == 0 {

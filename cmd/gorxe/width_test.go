@@ -53,7 +53,7 @@ func TestWidth(t *testing.T) {
 		})
 	}
 	print("status", func(w *bytes.Buffer) error { return writeStatus(w, st, true) })
-	print("top", func(w *bytes.Buffer) error { return writeTop(w, newSample(st, time.Unix(2, 0)), nil, 0) })
+	print("top", func(w *bytes.Buffer) error { return writeTop(w, newSample(st, time.Unix(2, 0)), nil, &topView{}) })
 	print("devices", func(w *bytes.Buffer) error {
 		return writeTable(w, []deviceInfo{{
 			Name: "rxe12", Interface: "veth0123456789a", State: "PORT_ACTIVE", SpeedGbps: 2.5, MTU: 65536, ActiveMTU: 4096, NodeGUID: "ca9079cadfda5ce5",
