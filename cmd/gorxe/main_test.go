@@ -411,7 +411,7 @@ Session 2: not shown: 3 CM ids
 Sessions of other users: 2
 `
 	var out bytes.Buffer
-	if err := writeStatus(&out, st, true); err != nil {
+	if err := writeStatus(&out, st, true, false); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != want {
@@ -419,7 +419,7 @@ Sessions of other users: 2
 	}
 	checkWidth(t, out.String())
 	out.Reset()
-	if err := writeStatus(&out, st, false); err != nil {
+	if err := writeStatus(&out, st, false, false); err != nil {
 		t.Fatal(err)
 	}
 	before, rest, _ := strings.Cut(want, "DEVICE  CONGESTION\n")

@@ -11,7 +11,12 @@ import (
 // paint gives words a color, if it is true.
 type paint bool
 
-func paintOf(w io.Writer) paint { return paint(terminal.Colors(w)) }
+func paintOf(w io.Writer) paint {
+	if t, ok := w.(*table); ok {
+		w = t.out
+	}
+	return paint(terminal.Colors(w))
+}
 
 const (
 	bold   = "1"

@@ -79,6 +79,7 @@ func (t *table) print(b *strings.Builder, rows [][]string) {
 			widths[i] = max(widths[i], shown(cell))
 		}
 	}
+	rows, widths = withoutZeros(rows, widths, t.width)
 	lines := fold(widths, t.width)
 	for _, row := range rows {
 		for n, line := range lines {
@@ -94,6 +95,37 @@ func (t *table) print(b *strings.Builder, rows [][]string) {
 			}
 		}
 	}
+}
+
+// withoutZeros drops the columns of a table that is too wide if all their numbers are zero, or if
+// they have nothing.
+func withoutZeros(rows [][]string, widths []int, width int) ([][]string, []int) {
+	if len(rows) < 2 || len(fold(widths, width)) < 2 {
+		return rows, widths
+	}
+	var keep []int
+	for i := range widths {
+		for _, row := range rows[1:] {
+			if i < len(row) && row[i] != "0" && row[i] != "-" && row[i] != "" {
+				keep = append(keep, i)
+				break
+			}
+		}
+	}
+	if len(keep) == 0 {
+		return rows, widths
+	}
+	var narrow []int
+	out := make([][]string, len(rows))
+	for _, i := range keep {
+		narrow = append(narrow, widths[i])
+		for k, row := range rows {
+			if i < len(row) {
+				out[k] = append(out[k], row[i])
+			}
+		}
+	}
+	return out, narrow
 }
 
 // span is a range of columns.

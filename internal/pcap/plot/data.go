@@ -106,6 +106,9 @@ func (c *Collector) Data(lanes []Lane, events []Event) *Data {
 	}
 	for _, l := range lanes {
 		f, o := c.flows[l.Requests], c.flows[l.Responses]
+		if f != nil && o == nil && !f.requests.begun {
+			o = f // the capture has the answers only
+		}
 		if f == nil || !f.requests.begun && (o == nil || !o.responses.begun) {
 			continue
 		}
