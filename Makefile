@@ -13,6 +13,9 @@ export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
 # A containerd with NRI, which Debian 12 does not have: TestNRI.
 CONTAINERD_VERSION := v2.2.9
 CONTAINERD         := bin/containerd-$(CONTAINERD_VERSION)
+# Kubernetes' plugin for shared RDMA devices: TestDevicePlugin. A module of its own builds it, because
+# its go.mod has replace lines.
+DEVICEPLUGIN       := bin/k8s-rdma-shared-dp
 
 SEEDS      ?= 100000
 FUZZTIME   ?= 1m
@@ -116,7 +119,7 @@ race: ## Run all tests under the race detector, with fewer simulation seeds
 	packages=$$($(GO) list $(EVERYTHING) | grep -vE '/gorxe/($(SEQUENTIAL))$$') && \
 		CGO_ENABLED=1 $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 30m -race -shuffle=on $$packages
 
-e2e: setup ## Run every case of stock programs under gorxe run (KILLS=200)
+e2e: setup $(DEVICEPLUGIN) ## Run every case of stock programs under gorxe run (KILLS=200)
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
 	GORXE_E2E=full GORXE_KILLS=$(KILLS) GORXE_KILLS_EACH=$(KILLS) $(GO) run ./scripts/gotest -timeout 2h -count=1 ./internal/test/e2e
 
@@ -190,6 +193,9 @@ $(GOLANGCI):
 	@echo "compiling golangci-lint $(GOLANGCI_VERSION) (once; a few minutes on two cores)"
 	GOBIN=$(CURDIR)/$@.new $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv $@.new/golangci-lint $@ && rmdir $@.new
+
+$(DEVICEPLUGIN): internal/test/e2e/testdata/deviceplugin/go.mod
+	cd $(dir $<) && CGO_ENABLED=0 $(GO) build -trimpath -o $(CURDIR)/$@ github.com/Mellanox/k8s-rdma-shared-dev-plugin/cmd/k8s-rdma-shared-dp
 
 $(CONTAINERD):
 	@echo "compiling containerd $(CONTAINERD_VERSION) (once; ten minutes on two cores)"

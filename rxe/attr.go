@@ -96,6 +96,9 @@ type QPInitAttr struct {
 	SRQ            *SRQ // nil: a receive queue of its own
 	Cap            QPCap
 	SignalAll      bool // sq_sig_all
+	// BlockSelfMulticast: a datagram queue pair does not receive what it sends to a group
+	// (IBV_QP_CREATE_BLOCK_SELF_MCAST_LB).
+	BlockSelfMulticast bool
 	// RecvRing replaces the receive queue when its WQEs live elsewhere, as in a
 	// queue shared with another process. Nil means the QP's own ring, which
 	// PostRecv fills.

@@ -101,6 +101,8 @@ type registry struct {
 // ObjectCounts is how many objects of each kind exist.
 type ObjectCounts struct {
 	PD, MR, MW, CQ, SRQ, QP, AH, XRCD int
+
+	uc int // of QP
 }
 
 // New makes a device whose port is down and has no GID: see SetGIDs, SetPort.
@@ -116,7 +118,7 @@ func New(cfg Config) (*Device, error) {
 		ecn:      DefaultECN(),
 		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{}), xrcds: make(map[*XRCD]struct{}), files: make(map[any]*XRCD)},
 	}
-	d.whole = Subdevice{dev: d, attr: DefaultLimits(), memory: unlimited}
+	d.whole = Subdevice{dev: d, attr: DefaultLimits(), memory: unlimited, uc: unlimited}
 	limits := &d.whole.attr
 	if cfg.Limits != nil {
 		*limits = *cfg.Limits

@@ -1,5 +1,7 @@
 package rxe
 
+import "github.com/gorxe/gorxe/wire"
+
 // DeviceAttr holds a device's capabilities and limits (struct ibv_device_attr and
 // ibv_device_attr_ex).
 //
@@ -29,6 +31,11 @@ type DeviceAttr struct {
 	MaxMcastGrp, MaxMcastQPAttach uint32
 	MaxTotalMcastQPAttach         uint32
 	MaxMsgSize                    uint32 // bytes
+
+	// NullLKey names memory of any domain that reads as zeros and forgets what is written, for
+	// lists of work requests (ibv_alloc_null_mr); 0: there is none. Its index is 0, which no region
+	// has.
+	NullLKey wire.LKey
 }
 
 // DeviceCap holds bits of enum ibv_device_cap_flags, as far as the device has them.

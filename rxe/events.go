@@ -23,6 +23,8 @@ const (
 	EventQPLastWQEReached EventType = 16
 	EventClientReregister EventType = 17
 	EventGIDChange        EventType = 18
+
+	EventDeviceSpeedChange EventType = 20 // since Linux 7.0
 )
 
 // Event is an asynchronous event (struct ibv_async_event). It has the QP, CQ or SRQ

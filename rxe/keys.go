@@ -59,6 +59,7 @@ func (d *Device) lookupKey(key uint32) *keyObject { return d.keys.lookup(key >> 
 // regionRef refers to a checked range of a region, and keeps the region from being
 // deregistered until it is released. The zero regionRef is that of an empty range,
 // which names no memory.
+// That of DeviceAttr.NullLKey has memory and no region.
 type regionRef struct {
 	mr  *MR
 	reg *region
@@ -128,6 +129,9 @@ func (q *QP) localAccess(pd *PD, s SGE, need Access) (regionRef, keyReason) {
 func (q *QP) localKey(pd *PD, s SGE, need Access) (regionRef, keyReason) {
 	k := q.dev.lookupKey(uint32(s.LKey))
 	if k == nil {
+		if s.LKey != 0 && s.LKey == q.dev.whole.attr.NullLKey {
+			return regionRef{mem: nullMemory{}, va: s.Addr}, keyOK
+		}
 		return regionRef{}, keyNotFound
 	}
 	if k.mr == nil {

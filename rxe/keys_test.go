@@ -130,6 +130,30 @@ func TestLocalAccess(t *testing.T) {
 	}
 }
 
+// TestNullKey: the null key names memory of zeros in every domain, for lists only, and only on a
+// device that has it.
+func TestNullKey(t *testing.T) {
+	d := newObjDev(t)
+	q := d.qp(d.pd(), QPRC)
+	const key = 1
+	if _, why := q.localAccess(q.pd, SGE{0x1000, 8, key}, 0); why != keyNotFound {
+		t.Errorf("without one: %v", why)
+	}
+	d.whole.attr.NullLKey = key
+	ref, why := q.localAccess(q.pd, SGE{1<<64 - 1, 8, key}, AccessLocalWrite)
+	if why != keyOK {
+		t.Fatal(why)
+	}
+	b := []byte("something")
+	if ref.mem.WriteV([]Span{{VA: ref.va, Buf: b}}) != nil || ref.mem.ReadV([]Span{{VA: ref.va, Buf: b}}) != nil || string(b) != string(make([]byte, 9)) {
+		t.Errorf("it reads %q", b)
+	}
+	ref.release()
+	if _, why := q.remoteAccess(q.pd, key, 0x1000, 8, AccessRemoteRead); why != keyNotFound {
+		t.Errorf("of a peer: %v", why)
+	}
+}
+
 func TestRemoteAccess(t *testing.T) {
 	d := newObjDev(t)
 	pd := d.pd()

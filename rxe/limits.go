@@ -21,6 +21,7 @@ const (
 	LimitRdAtomic // of each QP, as responder and as requester
 	LimitMsgSize  // bytes
 	LimitMemory   // bytes in registered pages; only a Subdevice has it
+	LimitUC       // queue pairs of type UC, which count for LimitQP too; likewise
 	limits
 )
 
@@ -30,6 +31,7 @@ var limitNames = [limits]string{
 	LimitSRQ: "max_srq", LimitQP: "max_qp", LimitCQE: "max_cqe", LimitQPWR: "max_qp_wr", LimitSGE: "max_sge",
 	LimitInline: "max_inline", LimitSRQWR: "max_srq_wr", LimitSRQSGE: "max_srq_sge",
 	LimitRdAtomic: "max_rd_atomic", LimitMsgSize: "max_msg_sz", LimitMemory: "memory",
+	LimitUC: "max_uc",
 }
 
 func (l Limit) String() string { return limitNames[l] }
@@ -75,7 +77,7 @@ func (a *DeviceAttr) fields(l Limit) []*uint32 {
 		return []*uint32{&a.MaxQPRdAtom, &a.MaxQPInitRdAtom}
 	case LimitMsgSize:
 		return []*uint32{&a.MaxMsgSize}
-	default: // LimitMemory, which no attribute tells
+	default: // those of which no attribute tells
 		return nil
 	}
 }
@@ -111,6 +113,8 @@ func (n *ObjectCounts) of(l Limit) *int {
 		return &n.AH
 	case LimitSRQ:
 		return &n.SRQ
+	case LimitUC:
+		return &n.uc
 	default: // LimitQP
 		return &n.QP
 	}

@@ -151,14 +151,27 @@ func (d *Device) enqueueLocal(dest wire.QPN, item *inboxItem) {
 }
 
 // multicastLocal gives every attached QP of this device, the sender's own included,
-// its copy (IBA 10.5.2.1).
+// its copy (IBA 10.5.2.1), but not one that wants none of its own.
 func (d *Device) multicastLocal(b *wire.Burst) {
 	if b.Damage != 0 {
 		return // every copy is dropped
 	}
+	from := sourceQP(b.Buf)
 	for _, q := range d.mcastMembers(wire.GIDFromAddr(b.Route.Dst)) {
+		if q.facts.blockSelf && q.qpn == from {
+			continue
+		}
 		q.enqueue(itemFromBurst(b.Buf, b.Seg, b.Route))
 	}
+}
+
+// sourceQP reads the source QPN of a datagram (IBA 9.3.1); 0: the packet is too short.
+func sourceQP(b []byte) wire.QPN {
+	if len(b) < wire.BTHLen+wire.DETHLen {
+		return 0
+	}
+	b = b[wire.BTHLen:]
+	return wire.QPN(uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7]))
 }
 
 // destQP reads the destination QPN of a packet (IBA 9.2).

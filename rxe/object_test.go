@@ -412,6 +412,8 @@ func TestStrings(t *testing.T) {
 		{PortState(6).String(), "unknown"},
 		{EventGIDChange.String(), "GID table change"},
 		{EventType(19).String(), "unknown"},
+		{EventDeviceSpeedChange.String(), "device speed change"},
+		{EventType(19).String(), "unknown"},
 		{NodeCA.String(), "InfiniBand channel adapter"},
 		{NodeType(0).String(), "unknown"},
 		{QPRC.String(), "RC"},

@@ -35,6 +35,8 @@ type typeFacts struct {
 
 	messages [WRAtomicWrite + 1]messageOps // of the requester, by operation
 	answers  messageOps                    // to a READ
+
+	blockSelf bool // QPInitAttr.BlockSelfMulticast
 }
 
 // factsOf are the facts of each type; a type without an entry does not exist.
@@ -55,6 +57,9 @@ var factsOf = map[QPType]*typeFacts{
 	QPXRCIni: xrcFacts(QPAttrMaxDestRdAtomic | QPAttrMinRNRTimer),
 	QPXRCTgt: xrcFacts(QPAttrRetryCnt | QPAttrRNRRetry | QPAttrMaxRdAtomic),
 }
+
+// udBlockSelf are the facts of a datagram queue pair that receives none of its own.
+var udBlockSelf = &typeFacts{service: wire.ServiceUD, messages: factsOf[QPUD].messages, blockSelf: true}
 
 var (
 	reliableOps = [WRAtomicWrite + 1]messageOps{

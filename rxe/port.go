@@ -136,6 +136,14 @@ func (d *Device) SetPort(state PortState, activeMTU MTU) error {
 	return nil
 }
 
+// SetSpeed says how fast the port's link is. The device is not slowed down to it. A change raises
+// EventDeviceSpeedChange, except the first one: until then the port has no speed.
+func (d *Device) SetSpeed(s LinkSpeed) {
+	if old := d.port.speed.Swap(&s); old != &linkSpeeds[0] && old.Mbps != s.Mbps {
+		d.event(Event{Type: EventDeviceSpeedChange, Port: thePort})
+	}
+}
+
 // SetGIDs replaces the GID table; zero entries are empty ones. A change raises
 // EventGIDChange. Routes made before keep their source address.
 func (d *Device) SetGIDs(gids []wire.GID) error {

@@ -21,6 +21,9 @@ func (pd *PD) CreateQP(init QPInitAttr) (*QP, error) {
 func (s *Subdevice) newQP(pd *PD, x *XRCD, init QPInitAttr) (*QP, error) {
 	const op = "CreateQP"
 	d, facts := s.dev, factsOf[init.Type]
+	if init.Type == QPUD && init.BlockSelfMulticast {
+		facts = udBlockSelf
+	}
 	q := &QP{
 		qpMade: qpMade{
 			dev: d, sub: s, maxMessage: s.maxMessage(), typ: init.Type, facts: facts, reliable: facts.reliable,
@@ -128,7 +131,7 @@ func (q *QP) claim(op string) error {
 	case q.srq != nil && q.srq.dead:
 		return opErr(op, "srq", ErrClosed)
 	}
-	if err := q.sub.take(op, LimitQP); err != nil {
+	if err := q.sub.takeQP(op, q.typ); err != nil {
 		return err
 	}
 	if q.chaos != nil {
@@ -195,7 +198,7 @@ func (q *QP) destroy() error {
 	d.freeQPN(q)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q.sub.count(LimitQP, -1)
+	q.sub.giveQP(q.typ)
 	if q.chaos != nil {
 		delete(q.pd.chaos, q)
 		delete(q.recvPD().chaos, q)

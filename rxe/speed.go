@@ -73,6 +73,3 @@ func LinkSpeedFor(mbps int) LinkSpeed {
 // legacyLane returns the code for a field of 8 bits, which has no XDR
 // (drivers/infiniband/core/uverbs_cmd.c: copy_port_attr_to_resp).
 func (s LinkSpeed) legacyLane() uint8 { return uint8(min(s.Lane, laneNDR)) }
-
-// SetSpeed says how fast the port's link is. The device is not slowed down to it.
-func (d *Device) SetSpeed(s LinkSpeed) { d.port.speed.Store(&s) }

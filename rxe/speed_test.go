@@ -58,6 +58,12 @@ func TestSetSpeed(t *testing.T) {
 		lane          uint32
 	}{{40000, 2, 8, 8}, {400000, 2, 128, 128}, {800000, 2, 128, 256}} {
 		d.SetSpeed(LinkSpeedFor(tt.mbps))
+		d.SetSpeed(LinkSpeedFor(tt.mbps))
+		if tt.mbps == 40000 {
+			d.wantNoEvent()
+		} else {
+			d.wantEvent(Event{Type: EventDeviceSpeedChange, Port: 1})
+		}
 		if a := d.QueryPort(); a.ActiveWidth != tt.width || a.ActiveSpeed != tt.legacy || a.ActiveSpeedEx != tt.lane || a.Mbps != tt.mbps {
 			t.Errorf("%d Mb/s: %+v", tt.mbps, a)
 		}

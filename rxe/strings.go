@@ -71,6 +71,8 @@ var eventNames = []string{
 	EventQPLastWQEReached: "last WQE reached",
 	EventClientReregister: "client reregistration",
 	EventGIDChange:        "GID table change",
+
+	EventDeviceSpeedChange: "device speed change",
 }
 
 // String is ibv_event_type_str.

@@ -12,6 +12,7 @@ type Subdevice struct {
 	dev    *Device
 	attr   DeviceAttr
 	memory uint64     // LimitMemory
+	uc     uint64     // LimitUC
 	watch  LimitWatch // nil: the device's own limits
 
 	// Under dev.mu.
@@ -33,15 +34,19 @@ func (d *Device) Whole() *Subdevice { return &d.whole }
 // Subdevice returns the device with lower limits. An error names one that is not lower than the
 // device's own.
 func (d *Device) Subdevice(lower map[Limit]uint64, watch LimitWatch) (*Subdevice, error) {
-	s := &Subdevice{dev: d, attr: d.whole.attr, memory: unlimited, watch: watch}
+	s := &Subdevice{dev: d, attr: d.whole.attr, memory: unlimited, uc: unlimited, watch: watch}
 	for l, most := range lower {
 		if own := s.attr.Limit(l); most >= own {
 			return nil, &OpError{Op: "Subdevice", Arg: l.String(), Given: strconv.FormatUint(most, 10),
 				Why: fmt.Sprintf("limits nothing: the device's own limit is %d", own), Err: ErrInvalid}
 		}
 		s.attr.lower(l, most)
-		if l == LimitMemory {
+		switch l {
+		case LimitMemory:
 			s.memory = most
+		case LimitUC:
+			s.uc = most
+		default:
 		}
 	}
 	return s, nil
@@ -121,26 +126,56 @@ func (s *Subdevice) passed(list ...Limit) {
 }
 
 func (s *Subdevice) most(l Limit) uint64 {
-	if l == LimitMemory {
+	switch l {
+	case LimitMemory:
 		return s.memory
+	case LimitUC:
+		return s.uc
+	default:
+		return s.attr.Limit(l)
 	}
-	return s.attr.Limit(l)
 }
 
 // take counts one more object of a kind, if there may be one. The caller holds dev.mu.
 func (s *Subdevice) take(op string, kind Limit) error {
-	full := func(s *Subdevice) bool { return uint64(*s.live.of(kind)) >= s.attr.Limit(kind) }
+	full := func(s *Subdevice) bool { return uint64(*s.live.of(kind)) >= s.most(kind) }
 	switch {
 	case full(&s.dev.whole):
 		return opErr(op, "", ErrLimit)
 	case s.watch != nil && full(s):
 		err := &OpError{Op: op, Err: ErrLimit, Limit: kind}
+		if kind == LimitUC && s.uc == 0 { // as an adapter without UC
+			err.Err = ErrNotSupported
+		}
 		s.refused(err)
 		return err
 	}
 	s.passed(kind)
 	s.count(kind, 1)
 	return nil
+}
+
+// takeQP counts one more queue pair, if there may be one of its type. The caller holds dev.mu.
+func (s *Subdevice) takeQP(op string, typ QPType) error {
+	if typ != QPUC {
+		return s.take(op, LimitQP)
+	}
+	if err := s.take(op, LimitUC); err != nil {
+		return err
+	}
+	err := s.take(op, LimitQP)
+	if err != nil {
+		s.count(LimitUC, -1)
+	}
+	return err
+}
+
+// giveQP takes back what takeQP has counted.
+func (s *Subdevice) giveQP(typ QPType) {
+	s.count(LimitQP, -1)
+	if typ == QPUC {
+		s.count(LimitUC, -1)
+	}
 }
 
 // count counts n more objects of a kind. The caller holds dev.mu.

@@ -41,6 +41,9 @@ var subCases = []struct {
 	{LimitAH, 1, 1, ErrLimit, func(u *subUser) error { _, err := u.pd.CreateAH(objAttr().AH); return err }},
 	{LimitSRQ, 1, 1, ErrLimit, func(u *subUser) error { return u.srq(1, 1) }},
 	{LimitQP, 2, 2, ErrLimit, func(u *subUser) error { return u.qp(QPCap{}) }},
+	{LimitUC, 2, 2, ErrLimit, func(u *subUser) error { return u.uc() }},
+	{LimitUC, 0, 0, ErrNotSupported, func(u *subUser) error { return u.uc() }},
+	{LimitQP, 2, 2, ErrLimit, func(u *subUser) error { return u.uc() }},
 	{LimitCQE, 9, 0, ErrInvalid, func(u *subUser) error { _, err := u.sub.CreateCQ(CQInit{Entries: 10}); return err }},
 	{LimitCQE, 9, 0, ErrInvalid, func(u *subUser) error { return u.cq.Resize(10) }},
 	{LimitQPWR, 9, 0, ErrInvalid, func(u *subUser) error { return u.qp(QPCap{MaxSendWR: 10}) }},
@@ -93,6 +96,11 @@ func (u *subUser) qp(c QPCap) error {
 	return err
 }
 
+func (u *subUser) uc() error {
+	_, err := u.pd.CreateQP(QPInitAttr{Type: QPUC, SendCQ: u.cq, RecvCQ: u.cq})
+	return err
+}
+
 // TestSubdevice: a call beyond a lower limit fails as with the device's own. The device, and other
 // users of it, still have theirs, whatever the others have made.
 func TestSubdevice(t *testing.T) {
@@ -121,7 +129,7 @@ func TestSubdevice(t *testing.T) {
 				t.Errorf("of the limit, %v", log)
 			}
 			attr := s.Attr()
-			if c.limit != LimitMemory && attr.Limit(c.limit) != c.most {
+			if c.limit != LimitMemory && c.limit != LimitUC && attr.Limit(c.limit) != c.most {
 				t.Errorf("the user sees %v=%d", c.limit, attr.Limit(c.limit))
 			}
 		})
@@ -131,7 +139,7 @@ func TestSubdevice(t *testing.T) {
 // TestSubdeviceGivesBack: an object that is gone makes room for another.
 func TestSubdeviceGivesBack(t *testing.T) {
 	d := newObjDev(t)
-	s, err := d.Subdevice(map[Limit]uint64{LimitPD: 2, LimitCQ: 1, LimitMR: 1, LimitMW: 1, LimitAH: 1, LimitSRQ: 1, LimitQP: 1, LimitMemory: 4096}, make(limitLog))
+	s, err := d.Subdevice(map[Limit]uint64{LimitPD: 2, LimitCQ: 1, LimitMR: 1, LimitMW: 1, LimitAH: 1, LimitSRQ: 1, LimitQP: 1, LimitUC: 1, LimitMemory: 4096}, make(limitLog))
 	d.must(err)
 	u := newSubUser(t, s)
 	for range 3 {
@@ -150,7 +158,7 @@ func TestSubdeviceGivesBack(t *testing.T) {
 		d.must(err)
 		srq, err := u.pd.CreateSRQ(SRQInit{MaxWR: 1})
 		d.must(err)
-		qp, err := u.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: u.cq, RecvCQ: u.cq})
+		qp, err := u.pd.CreateQP(QPInitAttr{Type: QPUC, SendCQ: u.cq, RecvCQ: u.cq})
 		d.must(err)
 		for _, end := range []func() error{mr.Dereg, mw.Dealloc, ah.Destroy, srq.Destroy, qp.Destroy, pd.Dealloc} {
 			d.must(end())

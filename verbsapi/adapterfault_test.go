@@ -21,6 +21,7 @@ var adapterFailures = []struct {
 	{"port gid_moved,gid=1,scope=device", gidMoved},
 	{"port down,scope=device", downAtDifferentTimes},
 	{"port down,time=20ms,times=3,scope=device", flaps},
+	{"limits set,max_uc=0", withoutUC},
 	{"packet shape,rate=10mbit,queue=1000", slowRail},
 	{"completion fail,status=IBV_WC_RETRY_EXC_ERR,qp=NUMBER,first=1", oneQueuePair},
 }
@@ -117,6 +118,19 @@ func flaps(ctx context.Context, a, b *end, rules []Fault) {
 	wantEvents(a.t.(*testing.T), portEvents(ctx, a.t.(*testing.T), a.ctx, 6),
 		EventPortErr, EventPortActive, EventPortErr, EventPortActive, EventPortErr, EventPortActive)
 	a.write(ctx, b, WCSuccess)
+}
+
+// withoutUC: the device makes queue pairs of all types but one.
+func withoutUC(ctx context.Context, a, b *end, rules []Fault) {
+	c := openTest(a.t, Config{Faults: rules})
+	x, y := pair(a.t, c, b.ctx, endConfig{}, ConnectAttr{Timeout: hasty})
+	init := QPInitAttr{Type: QPUC, SendCQ: x.cq, RecvCQ: x.cq}
+	if _, err := x.pd.CreateQP(init); !errors.Is(err, ErrNotSupported) {
+		a.t.Errorf("a queue pair of UC: %v", err)
+	}
+	init.Type = QPUD
+	must(x.pd.CreateQP(init))(a.t)
+	x.write(ctx, y, WCSuccess)
 }
 
 // slowRail: the rule of one device leaves another one as it is.

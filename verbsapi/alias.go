@@ -225,6 +225,8 @@ const (
 	EventQPLastWQEReached = rxe.EventQPLastWQEReached
 	EventClientReregister = rxe.EventClientReregister
 	EventGIDChange        = rxe.EventGIDChange
+
+	EventDeviceSpeedChange = rxe.EventDeviceSpeedChange
 )
 
 // enum ibv_port_state.

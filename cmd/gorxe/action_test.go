@@ -18,6 +18,7 @@ func TestActionSummary(t *testing.T) {
 	}{
 		"failed":         {"the program failed with exit status 1", "rping.pcap", "# Verdict: the program failed with exit status 1\n", "The packets obey the protocol. What failed is above."},
 		"failed work":    {"the program exited with status 0, but 1 work request failed", "rping.pcap", "# Verdict: the program exited", "The packets obey the protocol. What failed is above."},
+		"misuse":         {"the program exited with status 0, but the sanitizer found 1 error", "rping.pcap", "# Verdict: the program exited", "What failed is above."},
 		"ended well":     {"the program ended well", "rping.pcap", "### RDMA traffic\n\nThe packets obey the protocol.\n", "<details><summary>What the commands did"},
 		"a pair":         {"the pair ended well", "rping.pcap", "### RDMA traffic\n\nThe packets obey the protocol.\n", "<details><summary>What the commands did"},
 		"violations":     {"the program ended well", "netem_corrupt2.pcap", "### RDMA traffic\n\n**The packets violate the protocol.**\n", "26 violations"},

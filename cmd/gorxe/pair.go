@@ -83,8 +83,13 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	if _, err := c.capture(c.PCAP); err != nil {
 		return err
 	}
+	if !c.Hosts { // else the ends take the checks of the environment
+		if err := c.chooseChecks(); err != nil {
+			return err
+		}
+	}
 	if c.Hosts && c.wanted() {
-		return usageError{errors.New("--fault, --faults, --fault-report, --explain, --chaos and --sanitize do not go with --hosts: $GORXE_FAULTS and $GORXE_CHAOS are for both ends")}
+		return usageError{errors.New("--fault, --faults, --fault-report, --explain, --chaos and --sanitize do not go with --hosts: $GORXE_FAULTS, $GORXE_CHAOS and $GORXE_SANITIZE are for both ends")}
 	}
 	if (c.dir() != "" || c.wanted()) && !c.Hosts {
 		return c.asOneRun(std)

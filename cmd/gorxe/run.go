@@ -200,6 +200,9 @@ func (c runCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
+	if err := c.chooseChecks(); err != nil {
+		return err
+	}
 	seed, err := c.seed()
 	if err != nil {
 		return err
@@ -223,7 +226,7 @@ func (c runCmd) Run(std streams) error {
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket, Private: c.Private, Container: c.Container, FillIn: c.FillIn, Role: c.Role, Shown: c.shown,
 		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, Like: c.Like, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
-		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "" || len(rules) > 0 || c.Sanitize != "", Sanitize: string(c.Sanitize), CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
+		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "" || len(rules) > 0 || c.Sanitize != "", Sanitize: string(c.Sanitize), SanitizeAbort: c.SanitizeAbort, CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
 	})
 	if err != nil {
 		return c.failed(withPackage(err, program))
@@ -232,6 +235,7 @@ func (c runCmd) Run(std streams) error {
 		ended(outcome.Report.Errors.Errors, outcome.Faults)
 	}
 	links := c.takeLinks(&outcome)
+	c.name(&outcome)
 	if c.Explain {
 		explainRun(outcome, std.err)
 	}

@@ -250,16 +250,26 @@ func writeProcesses(w io.Writer, st *proto.Status) {
 	if len(st.Sessions) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\nSESSION\tUSER\tPROCESS\tNAME\tDEVICE\tPDS\tMRS\tMEMORY\tCQS\tSRQS\tQPS")
+	domains := false // a column for what few programs have
+	for _, f := range files(st) {
+		domains = domains || f.XRCDs > 0
+	}
+	more := func(column any) string {
+		if !domains {
+			return ""
+		}
+		return fmt.Sprint("\t", column)
+	}
+	fmt.Fprintf(w, "\nSESSION\tUSER\tPROCESS\tNAME\tDEVICE\tPDS\tMRS\tMEMORY\tCQS\tSRQS\tQPS%s\n", more("XRCDS"))
 	for _, s := range st.Sessions {
 		if len(s.Processes) == 0 {
-			fmt.Fprintf(w, "%d\t%s\t-\t%.15s\t-\t-\t-\t-\t-\t-\t-\n", s.ID, userName(s.UID), printable(strings.Join(s.Command, " ")))
+			fmt.Fprintf(w, "%d\t%s\t-\t%.15s\t-\t-\t-\t-\t-\t-\t-%s\n", s.ID, userName(s.UID), printable(strings.Join(s.Command, " ")), more("-"))
 		}
 		for _, p := range s.Processes {
 			for _, f := range p.Files {
-				fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%d\t%d\t%s\t%d\t%d\t%d\n", s.ID, userName(s.UID), p.PID, printable(p.Name),
+				fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%d\t%d\t%s\t%d\t%d\t%d%s\n", s.ID, userName(s.UID), p.PID, printable(p.Name),
 					f.Device, f.PDs, len(f.MRs)+f.LeftOut.MRs, short(float64(f.MRBytes), 1024), len(f.CQs)+f.LeftOut.CQs,
-					len(f.SRQs)+f.LeftOut.SRQs, len(f.QPs)+f.LeftOut.QPs)
+					len(f.SRQs)+f.LeftOut.SRQs, len(f.QPs)+f.LeftOut.QPs, more(f.XRCDs))
 			}
 		}
 	}

@@ -32,6 +32,7 @@ import pytest
 _INSIDE = "GORXE_PYTEST_CAPTURE"  # set in the processes of pytest --rdma
 _PROGRAM = "GORXE_PROGRAM"  # the program gorxe, for this process and the workers of pytest-xdist
 _LIKE = "GORXE_PYTEST_LIKE"  # the adapter that devices look like, for this process and the workers
+_SANITIZE = "GORXE_SANITIZE"  # the checks of the sanitizer, for each gorxe run
 _EXPLAIN = "GORXE_EXPLAIN_TO"  # a file to which each gorxe run appends reasons
 _TIMEOUT = 60  # seconds
 
@@ -125,7 +126,8 @@ class RDMADevice:
 
     def _environment(self, kwargs):
         env = os.environ if kwargs.get("env") is None else kwargs["env"]
-        return {**kwargs, "env": env if self._reasons is None else {**env, _EXPLAIN: str(self._reasons)}}
+        checks = {_SANITIZE: os.environ[_SANITIZE]} if _SANITIZE in os.environ else {}
+        return {**kwargs, "env": env if self._reasons is None else {**checks, **env, _EXPLAIN: str(self._reasons)}}
 
     def popen(self, argv, faults=(), **kwargs):
         """Starts a program, as subprocess.Popen does. faults are rules: gorxe help faults."""
@@ -205,6 +207,7 @@ def pytest_addoption(parser):
     group = parser.getgroup("gorxe")
     group.addoption("--rdma", action="store_true", help="run pytest itself with an RDMA device, for tests with pyverbs")
     group.addoption("--rdma-like", metavar="ADAPTER", help="devices that look like this adapter, as connectx6: gorxe help connectx")
+    group.addoption("--rdma-sanitize", metavar="CHECKS", help="look for misuse of verbs, as gorxe run --sanitize=CHECKS: default, all, or names")
     group.addoption("--gorxe", metavar="PROGRAM", help=f"the program gorxe; else that of {_PROGRAM}, of PATH, or of the Python package")
 
 
@@ -236,6 +239,8 @@ def pytest_cmdline_main(config):
         os.environ[_PROGRAM] = config.getoption("--gorxe")
     if config.getoption("--rdma-like") is not None:
         os.environ[_LIKE] = config.getoption("--rdma-like")
+    if config.getoption("--rdma-sanitize") is not None:
+        os.environ[_SANITIZE] = config.getoption("--rdma-sanitize")
     if _PROGRAM in os.environ:
         gorxe()  # a wrong word ends pytest
     if not config.getoption("--rdma") or _INSIDE in os.environ:

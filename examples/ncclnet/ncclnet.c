@@ -12,7 +12,7 @@
  * nothing with the number of the message as immediate. The receiver flushes with a READ from
  * itself. Messages and what was granted are repeated on another rail when theirs fails. Unlike
  * NCCL, the two sides tell each other by TCP that a rail has failed. As in NCCL 2.30, "alive"
- * messages of a UC queue pair say when it may be used again.
+ * messages of a UC queue pair say when it may be used again. Devices without UC use UD, as in RCCL.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -32,13 +32,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RAILS = 16, SLOTS = 8, ROOM = 64 << 10, RECVS = 64, ALIVE = 3 };
+enum { RAILS = 16, SLOTS = 8, ROOM = 64 << 10, RECVS = 64, ALIVE = 3, QKEY = 0x4e43434c };
 enum kind { DATA, FLUSH, GRANT, RECV, UC };         /* the top byte of a wr_id */
 enum { ACK = 0x80, FINAL = 0x81, FAILED = 1, DONE }; /* of immediates; of messages by TCP */
 enum state { UP, DOWN, READY, DEAD };               /* READY: restarted, the peer not yet */
 
 struct place { /* what the peer learns of a rail */
-	uint32_t qpn, ucqpn, data_rkey, fifo_rkey;
+	uint32_t qpn, ucqpn, ud, data_rkey, fifo_rkey; /* ud: ucqpn is one of UD */
 	uint64_t data, fifo;
 	union ibv_gid gid;
 };
@@ -47,8 +47,9 @@ struct rail {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
-	struct ibv_mr *data, *fifo;
-	struct ibv_qp *qp, *uc, *flush;
+	struct ibv_mr *data, *fifo, *grh;
+	struct ibv_qp *qp, *uc, *flush; /* uc: of UD on a device without UC */
+	struct ibv_ah *ah;              /* of UD: the peer */
 	struct place mine, peer;
 	char path[4096];
 	volatile int fatal; /* DEVICE_FATAL */
@@ -64,6 +65,7 @@ static unsigned seed = 1;
 static bool sending, no_recovery;
 static char *data;               /* SLOTS messages */
 static uint64_t fifo[SLOTS + 1]; /* what the receiver grants: the message's number, plus 1 */
+static char grh[40];             /* of datagrams; nobody reads it */
 static struct { int rail; bool posted, done; } *req; /* by message */
 
 static void die(const char *fmt, ...)
@@ -213,11 +215,29 @@ static struct ibv_qp *make_qp(struct rail *r, enum ibv_qp_type type)
 	struct ibv_qp *qp = ibv_create_qp(r->pd, &init);
 	struct ibv_ece ece;
 
-	if (!qp)
+	if (!qp && (type != IBV_QPT_UC || errno != EOPNOTSUPP))
 		die("create_qp: %s", strerror(errno));
 	if (type == IBV_QPT_RC && !ibv_query_ece(qp, &ece)) /* NCCL does not mind if there is none */
 		ibv_set_ece(qp, &ece);
 	return qp;
+}
+
+/* connect_ud makes a queue pair of UD ready. */
+static int connect_ud(struct rail *r, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
+	struct ibv_ah_attr to = {.is_global = 1, .port_num = 1,
+		.grh = {.dgid = r->peer.gid, .sgid_index = find_gid(r), .hop_limit = 255}};
+
+	if (!r->ah && !(r->ah = ibv_create_ah(r->pd, &to)))
+		return -1;
+	if (ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
+		return -1;
+	a.qp_state = IBV_QPS_RTR;
+	if (ibv_modify_qp(qp, &a, IBV_QP_STATE))
+		return -1;
+	a.qp_state = IBV_QPS_RTS;
+	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
 /* connect_qp connects a queue pair in RESET or INIT. One that is connected stays so. */
@@ -230,6 +250,8 @@ static int connect_qp(struct rail *r, struct ibv_qp *qp, uint32_t peer, const un
 
 	if (qp->state == IBV_QPS_RTS)
 		return 0;
+	if (qp->qp_type == IBV_QPT_UD)
+		return connect_ud(r, qp);
 	if (index < 0 || ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		return -1;
 	a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .rq_psn = psn,
@@ -248,7 +270,8 @@ static uint64_t wr_id(enum kind k, struct rail *r, uint32_t id) { return (uint64
 
 static void post_recv(struct rail *r, struct ibv_qp *qp, enum kind k)
 {
-	struct ibv_recv_wr wr = {.wr_id = wr_id(k, r, 0)}, *bad;
+	struct ibv_sge sge = {(uintptr_t)grh, sizeof(grh), r->grh->lkey};
+	struct ibv_recv_wr wr = {.wr_id = wr_id(k, r, 0), .sg_list = &sge, .num_sge = qp->qp_type == IBV_QPT_UD}, *bad;
 
 	ibv_post_recv(qp, &wr, &bad); /* a queue that is full, or in ERR, fails elsewhere */
 }
@@ -269,6 +292,11 @@ static void say_alive(struct rail *r, uint32_t epoch, uint32_t what)
 	struct ibv_send_wr wr = {.wr_id = wr_id(UC, r, 1), .opcode = IBV_WR_SEND_WITH_IMM, .send_flags = IBV_SEND_SIGNALED,
 		.imm_data = htonl(epoch << 8 | what)};
 
+	if (r->ah) {
+		wr.wr.ud.ah = r->ah;
+		wr.wr.ud.remote_qpn = r->peer.ucqpn;
+		wr.wr.ud.remote_qkey = QKEY;
+	}
 	post(r, r->uc, &wr, NULL, 0, 0);
 }
 
@@ -307,11 +335,15 @@ static void make_rail(struct rail *r)
 	r->cq = ibv_create_cq(r->ctx, 8192, NULL, NULL, 0);
 	r->data = ibv_reg_mr_iova2(r->pd, data, SLOTS * ROOM, (uintptr_t)data, access | IBV_ACCESS_RELAXED_ORDERING);
 	r->fifo = ibv_reg_mr(r->pd, fifo, sizeof(fifo), access);
-	if (!r->cq || !r->data || !r->fifo)
+	r->grh = ibv_reg_mr(r->pd, grh, sizeof(grh), access);
+	if (!r->cq || !r->data || !r->fifo || !r->grh)
 		die("memory: %s", strerror(errno));
 	r->qp = make_qp(r, IBV_QPT_RC);
 	r->flush = make_qp(r, IBV_QPT_RC);
 	r->uc = make_qp(r, IBV_QPT_UC);
+	r->mine.ud = !r->uc;
+	if (!r->uc)
+		r->uc = make_qp(r, IBV_QPT_UD);
 	r->mine.qpn = r->qp->qp_num;
 	r->mine.ucqpn = r->uc->qp_num;
 	r->mine.data_rkey = r->data->rkey;
@@ -321,6 +353,8 @@ static void make_rail(struct rail *r)
 	if (send(tcp, &r->mine, sizeof(r->mine), 0) != sizeof(r->mine))
 		die("the peer has gone");
 	read_all(&r->peer, sizeof(r->peer));
+	if (r->peer.ud != r->mine.ud)
+		die("one side has UC, and the other has none");
 	for (int tries = 0; connect_qp(r, r->uc, r->peer.ucqpn, &r->peer.gid, seed & 0xffffff) || restart(r, 0); tries++)
 		if (tries == 1000) /* the GID may have moved between two calls */
 			die("connect: %s", strerror(errno));

@@ -69,6 +69,7 @@ var eventWords = []Word{
 	{Name: "IBV_EVENT_SRQ_LIMIT_REACHED", Meaning: "A shared receive queue has fewer work requests than srq_limit.", Fix: "Post more, and set the limit again."},
 	{Name: "IBV_EVENT_QP_LAST_WQE_REACHED", Meaning: "A queue pair in ERR will take nothing more from its shared receive queue."},
 	{Name: "IBV_EVENT_GID_CHANGE", Meaning: "The GID table changed: an address came or went."},
+	{Name: "IBV_EVENT_DEVICE_SPEED_CHANGE", Meaning: "The speed of the port changed.", Fix: "Ask for it again."},
 }
 
 // nakWordList are the NAK codes of the AETH.

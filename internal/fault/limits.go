@@ -34,6 +34,7 @@ var limits = []limit{
 	{"max_srq_sge", "pieces of a receive of a shared receive queue", 1, 27, false},
 	{"max_rd_atomic", "READs and atomics under way of a queue pair, as requester and as responder", 0, 128, false},
 	{"max_msg_sz", "bytes of a message", 1, 1 << 31, true},
+	{"max_uc", "queue pairs of type UC; 0: the device has no UC", 0, 1 << 20, false},
 	{"memory", "bytes in the pages of all memory regions, except those on demand", 1, 0, true},
 }
 

@@ -19,15 +19,6 @@ type Offsets struct {
 
 type offsets struct{ from, to int64 }
 
-// OffsetsEnd is the end of all ranges. What is behind it in the file is the driver's.
-const OffsetsEnd = 1 << 46
-
-// offsetsFirst is where the ranges begin: 0 could mean "none".
-const offsetsFirst = PageSize
-
-// PageSize is the unit of mmap.
-const PageSize = 4096
-
 // NewOffsets returns the offsets of one open.
 func NewOffsets() *Offsets { return &Offsets{next: offsetsFirst} }
 

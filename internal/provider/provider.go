@@ -40,6 +40,38 @@ type Look struct {
 	ShowsNetdev bool
 }
 
+// DeviceAttr is what a program is told of a device.
+type DeviceAttr struct {
+	rxe.DeviceAttr
+	// The clock of completions: the bits that count, and how fast it is. 0: there is none.
+	TimestampMask, ClockKHz uint64
+	MaxDMSize               uint64 // of device memory, in bytes
+	// How long a completion event may wait for more completions: their number, and microseconds.
+	MaxCQCount, MaxCQPeriod uint16
+}
+
+// SameKeys is implemented by a Driver whose regions have an rkey without a right for peers, too: it
+// is the lkey. The right may come later, with reregistration.
+type SameKeys interface{ HasSameKeys() bool }
+
+// DeviceMemory is implemented by what a driver's method DM_ALLOC makes. A program registers it as
+// regions, by offsets in it.
+type DeviceMemory interface {
+	dispatch.Resource
+	rxe.Memory
+	Size() uint64
+	// Hold is called for each region of it, and Release when the region has ended. Until then
+	// Destroy is EBUSY.
+	Hold()
+	Release()
+}
+
+// Moderated is implemented by a CQ whose events may wait for more completions (ibv_modify_cq).
+type Moderated interface {
+	// Moderate has an event wait for count completions, and no longer than some microseconds.
+	Moderate(count, micros uint16) error
+}
+
 // XRC is implemented by a Driver whose provider has XRC. Only then do programs find it. The Context
 // is asked for SRQs and queue pairs of XRC. An XRC target has no queue, and its QPRequest no CQs;
 // that of an initiator has no RecvCQ. rxe.SRQ.Num is the number that a program has to know.
@@ -65,7 +97,7 @@ type Methods map[dispatch.MethodKey]Method
 type Method struct {
 	Name  string
 	Attrs []dispatch.AttrSpec
-	// Destroys says that the object that attribute 0 names is destroyed before Handle is called.
+	// Destroys says that the object of the first attribute is destroyed before Handle is called.
 	Destroys bool
 	Handle   func(Context, *dispatch.Call) error
 }
@@ -120,9 +152,9 @@ type Context interface {
 	Begin(u UData) error
 	// QueryDevice changes what the program is told of the device, and delivers the private
 	// response. The plain form of QUERY_DEVICE has no private part.
-	QueryDevice(u UData, attr *rxe.DeviceAttr) error
+	QueryDevice(u UData, attr *DeviceAttr) error
 	// CreatedPD delivers the private response for a new protection domain.
-	CreatedPD(u UData, pd *rxe.PD) error
+	CreatedPD(u UData, pd *rxe.PD, handle uint32) error
 	// CreatedAH delivers the private response for a new address handle.
 	CreatedAH(u UData, ah *rxe.AH) error
 
@@ -266,12 +298,3 @@ type Keys interface {
 	MWByRKey(rkey uint32) *rxe.MW
 	MRByLKey(lkey uint32) *rxe.MR
 }
-
-// Share is how much Take hands over before doorbells of other queue pairs are looked
-// at: bytes of messages, of which each counts as at least ShareEach. That takes
-// microseconds, and some milliseconds in an emulated machine: less than a watchdog
-// takes for a thread that is blocked.
-const (
-	Share     = 256 << 10
-	ShareEach = 1 << 10
-)

@@ -52,7 +52,7 @@ func (c *caller) NetRaw() bool {
 	return procfs.HasOverNetwork(c.r.thread(), unix.CAP_NET_RAW) && c.r.s.listener.Valid(c.r.n.ID)
 }
 
-// Answer implements kernel.Caller. If the watchdog has replaced the receiver, the call
+// Answer implements kernel.Caller. If duty.TooLong has replaced the receiver, the call
 // was not answered then, and is now.
 func (c *caller) Answer(n int64) {
 	if c.r.take(n) {

@@ -17,13 +17,13 @@
 //  5. caller.go and process.go have the calling thread, its process, and the address space of
 //     that process (package procmem), which owns memory regions.
 //
-// waiting.go keeps calls that wait for an event, and ends them for a signal. watchdog.go replaces a
-// receiver that a program's memory blocks. housekeeping.go notices ended processes and closed
-// pollable files, and closes.go other closed files. doorbells.go has the threads that take direct
-// doorbells (package doorbell), ringers.go lists them, timing.go says when and where they do it,
-// and helpers.go has those that help. doorbellpipe.go says when a pipe replaces a device's file.
-// What is in hand stands in a page (package inflight), and the keeper answers it when the daemon
-// has died (package fallback).
+// waiting.go keeps calls that wait for an event, and ends them for a signal. duty.go starts and
+// ends receivers, and replaces one that a program's memory blocks. housekeeping.go notices ended
+// processes and closed pollable files, and closes.go other closed files. doorbells.go has the
+// threads that take direct doorbells (package doorbell), ringers.go lists them, package sched says
+// when and where they do it, and helpers.go has those that help. doorbellpipe.go says when a pipe
+// replaces a device's file. What is in hand stands in a page (package inflight), and the keeper
+// answers it when the daemon has died (package fallback).
 //
 // # What is not seen
 //

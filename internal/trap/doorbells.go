@@ -47,7 +47,7 @@ func fileSizeLimited(pid int) bool {
 	return true
 }
 
-// runDoorbells takes direct doorbells until the session stops, the watchdog sends the receiver
+// runDoorbells takes direct doorbells until the session stops, the watch sends the receiver
 // away, or it was blocked. It has a thread of the pool. It is not the thread that receives calls.
 // After a trapped call, the caller may take the processor from the thread that has answered it, and
 // keep it while it polls. That does no harm to this caller: it sleeps when it needs that thread
@@ -173,18 +173,16 @@ func (r *receiver) takeDoorbellsFirst() bool {
 	if !s.direct.open.Load() || !r.followsDoorbells() || r.n.TID == 0 || s.exhausted() {
 		return true
 	}
-	r.seq++
 	s.page.Take(r.slot, &r.n)
 	r.callWaits = true
-	r.begin(r.seq)
-	r.dog.see()
+	r.Enter()
 	r.caller.begin(r)
 	var d *doorbell.Device
 	if o := r.object(r.fd(0)); o != nil {
 		d = o.direct
 	}
 	more := d != nil && d.TakeInOrder(r)
-	if !r.end(r.seq) {
+	if !r.Leave() {
 		for more {
 			more = d.TakeDoorbells()
 		}
@@ -217,11 +215,9 @@ func (r *receiver) followsDoorbells() bool {
 // serve answers the doorbells of a device. It reports whether the receiver is still in its place.
 // One that is not goes on with that device alone.
 func (r *receiver) serve(d *doorbell.Device) (took kernel.Doorbells, inPlace bool) {
-	r.seq++
-	r.begin(r.seq)
-	r.dog.see()
+	r.Enter()
 	took = r.ringer.watch.Serve(d, r)
-	if !r.end(r.seq) {
+	if !r.Leave() {
 		for more := took.More || took.NoCredit; more; {
 			more = d.TakeDoorbells()
 		}

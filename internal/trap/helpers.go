@@ -2,37 +2,36 @@ package trap
 
 import "sync"
 
-// helpers are the watchdogs of the receivers that help with direct doorbells. They are started
+// helpers are the duties of the receivers that help with direct doorbells. They are started
 // when they are needed, and stay until the session ends.
 type helpers struct {
 	mu      sync.Mutex
-	dogs    []*watchdog
+	duties  []*duty
 	stopped bool
 }
 
 // StartHelper implements doorbell.Owner.
 func (g *ringer) StartHelper() {
-	dog := new(watchdog)
-	dog.init(g.s, func(r *receiver) { r.ringer = g; r.help() }, func(f func()) { go f() })
-	dog.interval = g.dog.interval
+	d := new(duty)
+	d.init(g.s, func(r *receiver) { r.ringer = g; r.help() }, func(f func()) { go f() })
 	h := &g.helpers
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stopped {
 		return
 	}
-	h.dogs = append(h.dogs, dog)
-	dog.start()
+	h.duties = append(h.duties, d)
+	d.startHelper()
 }
 
 // stop ends them. No more are started.
 func (h *helpers) stop() {
 	h.mu.Lock()
 	h.stopped = true
-	dogs := h.dogs
+	duties := h.duties
 	h.mu.Unlock()
-	for _, dog := range dogs {
-		dog.stop()
+	for _, d := range duties {
+		d.stop()
 	}
 }
 
@@ -40,5 +39,5 @@ func (h *helpers) stop() {
 func (h *helpers) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.dogs)
+	return len(h.duties)
 }

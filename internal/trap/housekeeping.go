@@ -64,7 +64,7 @@ func (h *house) rings(events uint32) {
 	if events&unix.EPOLLHUP != 0 {
 		h.stop()
 	} else {
-		h.s.dog.wake()
+		h.s.duty.knock()
 	}
 }
 

@@ -131,7 +131,7 @@ func TestIdleSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.dog.interval, s.dog.idleLooks = 50*time.Millisecond, 2
+		s.receivers.callLimit, s.receivers.idleLooks = 100*time.Millisecond, 2
 		serving.Go(func() {
 			if err := s.Serve(context.Background()); err != nil {
 				t.Errorf("Serve: %v", err)
@@ -289,15 +289,4 @@ func TestRestless(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestHelperLeaves: the watchdog of a helper ends when the helper has left. A session that stops
-// may see that first.
-func TestHelperLeaves(t *testing.T) {
-	var w watchdog
-	w.init(&Session{}, nil, nil)
-	w.interval = time.Microsecond
-	w.current = new(receiver)
-	w.current.left.Store(true)
-	w.guard()
 }

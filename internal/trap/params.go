@@ -13,11 +13,10 @@ import (
 
 // When a thread is blocked, and how many may be.
 const (
-	// A call that is in hand for blockedLooks looks of the watchdog is blocked: together
-	// standby.CallLimit.
-	watchInterval = standby.CallLimit / blockedLooks
-	blockedLooks  = 2
-	// If the receiver had nothing to do in so many consecutive looks, the watchdog ends it: after a
+	// A session that may have no thread more looks so often whether it may. Twice: its calls wait
+	// for 20 ms. Half: it wakes up twice as often.
+	watchInterval = standby.CallLimit / 2
+	// If the receiver had nothing to do in so many consecutive looks of the watch, it ends: after a
 	// second. Twice: an idle program keeps a thread for two. Half: a program that rings every
 	// second has a new thread each time.
 	idleLooks = 100

@@ -55,7 +55,6 @@ func failed(err error) verdict {
 // (help). Nothing on the way of a doorbell allocates.
 type receiver struct {
 	s      *Session
-	dog    *watchdog      // replaces it
 	ringer *ringer        // whose doorbells it takes, nil if it receives calls
 	slot   *inflight.Slot // where the keeper finds the call in hand
 	n      notify.Call
@@ -65,12 +64,10 @@ type receiver struct {
 	path   [pathMax]byte
 
 	inherited bool        // n is a call that the receiver before left to this one
-	callWaits bool        // n waits while doorbells are in hand; set before progress.begin
+	callWaits bool        // n waits while doorbells are in hand; set before Enter
 	abandoned atomic.Bool // it is blocked, and nobody takes its place
 	leave     atomic.Bool // it shall end when it has nothing to do
-	left      atomic.Bool // it has ended, and was not blocked
 
-	seq uint64       // of what is in hand
 	tid atomic.Int32 // 0 before and after run
 	progress
 }
@@ -79,8 +76,8 @@ func (r *receiver) arg(i int) uint64 { return r.n.Args[i] }
 func (r *receiver) fd(i int) int32   { return int32(r.n.Args[i]) }
 func (r *receiver) thread() int      { return int(r.n.TID) }
 
-// run receives until there is nobody left to receive from, the session stops, the watchdog
-// sends the receiver away, or the receiver was blocked. It has a thread of the pool.
+// run receives until there is nobody left to receive from, the session stops, the watch sends
+// the receiver away, or the receiver was blocked. It has a thread of the pool.
 func (r *receiver) run() {
 	r.tid.Store(int32(unix.Gettid()))
 	defer r.tid.Store(0)
@@ -111,13 +108,11 @@ func (r *receiver) run() {
 // handle answers the call in hand and reports whether the receiver is still in
 // its place.
 func (r *receiver) handle() bool {
-	r.seq++
 	r.s.page.Take(r.slot, &r.n)
 	r.callWaits = false
-	r.begin(r.seq)
-	r.dog.see()
+	r.Enter()
 	r.respond()
-	return r.end(r.seq)
+	return r.Leave()
 }
 
 func (r *receiver) respond() {
@@ -161,7 +156,7 @@ func (r *receiver) send(v verdict) {
 		}
 	}
 	switch errno := r.s.listener.Send(&r.answer); errno {
-	case 0, unix.ENOENT, unix.EINPROGRESS: // EINPROGRESS: the watchdog was faster
+	case 0, unix.ENOENT, unix.EINPROGRESS: // EINPROGRESS: duty.TooLong was faster
 	default:
 		r.s.log.Error("a call could not be answered", "syscall", r.n.NR, "error", errno)
 	}

@@ -391,11 +391,10 @@ func (p *underTrap) serve(o options) {
 		s.cpus = o.cpus
 	}
 	if o.patient {
-		s.dog.interval, s.direct.interval = time.Hour, time.Hour
+		s.receivers.callLimit = time.Hour
 	}
 	if o.restless {
-		s.dog.interval, s.dog.idleLooks = time.Millisecond, 1
-		s.direct.interval, s.direct.idleLooks = time.Millisecond, 1
+		s.receivers.callLimit, s.receivers.idleLooks = 2*time.Millisecond, 1
 	}
 	if o.oneRinger {
 		s.direct.most = 1

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/sched"
@@ -22,10 +21,7 @@ type ringers struct {
 
 	extra doorbell.Extra // its threads beside the first one
 
-	// Tests change these before Serve.
-	most      int
-	interval  time.Duration
-	idleLooks int
+	most int // tests change it before Serve
 
 	mu      sync.Mutex // for those that change the list; it comes before all locks of a ringer
 	list    atomic.Pointer[[]*ringer]
@@ -36,7 +32,7 @@ type ringers struct {
 type ringer struct {
 	s       *Session
 	watch   doorbell.Watch
-	dog     watchdog
+	duty    duty
 	helpers helpers
 
 	inotify *threads.Source
@@ -44,7 +40,7 @@ type ringer struct {
 }
 
 func (t *ringers) init(s *Session) {
-	t.s, t.most, t.interval, t.idleLooks = s, sched.DoorbellThreads(s.cpus), watchInterval, idleLooks
+	t.s, t.most = s, sched.DoorbellThreads(s.cpus)
 	t.list.Store(new([]*ringer))
 }
 
@@ -95,8 +91,7 @@ func (t *ringers) fewest() (best *ringer) {
 
 func (t *ringers) make() *ringer {
 	g := &ringer{s: t.s}
-	g.dog.init(t.s, func(r *receiver) { r.ringer = g; r.runDoorbells() }, t.s.cfg.Threads.Pool.Go)
-	g.dog.interval, g.dog.idleLooks = t.interval, t.idleLooks
+	g.duty.init(t.s, func(r *receiver) { r.ringer = g; r.runDoorbells() }, t.s.cfg.Threads.Pool.Go)
 	g.watch.Init(&t.s.cfg.Closes.doorbells, &t.s.cfg.User.doorbells, &t.extra, g)
 	return g
 }
@@ -108,16 +103,15 @@ func (g *ringer) Start(inotify int) (err error) {
 		return err
 	}
 	g.inotify.Suspend()
-	g.dog.watch, g.dog.unwatch = g.awaitFirst, g.resume
-	g.dog.wake()
-	g.dog.start()
+	g.duty.arm, g.duty.disarm = g.awaitFirst, g.resume
+	g.duty.knock()
 	return nil
 }
 
 // inotifyReports is called by the poller. It has no events if the kernel refuses to wait for
 // inotify, because the user waits for too many files.
 func (g *ringer) inotifyReports(events uint32) {
-	g.dog.wake()
+	g.duty.knock()
 	if events == 0 {
 		g.watch.NoBypass()
 	} else {
@@ -127,7 +121,7 @@ func (g *ringer) inotifyReports(events uint32) {
 
 // AddPipe implements doorbell.Owner.
 func (g *ringer) AddPipe(read int) error {
-	source, err := g.s.cfg.Threads.Poller.Add(read, 0, func(uint32) { g.dog.wake() })
+	source, err := g.s.cfg.Threads.Poller.Add(read, 0, func(uint32) { g.duty.knock() })
 	if err != nil {
 		return err
 	}
@@ -179,7 +173,7 @@ func (t *ringers) stop() {
 	t.mu.Unlock()
 	for _, g := range t.all() {
 		if g.watch.Stop() {
-			g.dog.stop()
+			g.duty.stop()
 			g.inotify.Remove()
 			if p := g.pipe.Load(); p != nil {
 				p.Remove()

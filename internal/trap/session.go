@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sched/standby"
 	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
@@ -29,8 +30,8 @@ type Session struct {
 	page     *inflight.Page
 	objects  objects
 	procs    processes
-	dog      watchdog // of the receiver of calls
-	direct   ringers  // of direct doorbells
+	duty     duty    // receiving calls
+	direct   ringers // of direct doorbells
 	house    *house
 	waiting  waiting
 	own      bool // cfg.Contents is the session's own
@@ -39,7 +40,7 @@ type Session struct {
 
 	cpus int // of the machine, for doorbell.Auto; tests change it before Serve
 
-	blocked    atomic.Int32 // receivers that are blocked
+	receivers  receivers
 	stopping   atomic.Bool  // receivers shall end
 	users      atomic.Int32 // of listener and page: receivers, and Serve
 	noPeek     atomic.Bool  // process_vm_readv is forbidden
@@ -47,7 +48,7 @@ type Session struct {
 	told       atomic.Bool // the user, by cfg.Say
 	unwatched  atomic.Bool // a file could not be watched, and that was said
 	reason     atomic.Pointer[error]
-	running    sync.WaitGroup // receivers that are not blocked, and the watchdog
+	running    sync.WaitGroup // receivers that are not blocked, and duty.hire
 	closing    sync.WaitGroup // closes of files
 }
 
@@ -102,9 +103,10 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.mounts = vfs.FindMounts()
 	s.objects.init()
 	s.procs.init(s)
-	s.dog.init(s, (*receiver).run, cfg.Threads.Pool.Go)
-	s.dog.watch = func() { s.house.listener.Arm(unix.EPOLLIN) }
-	s.dog.unwatch = func() { s.house.listener.Arm(0) } // it may hang up
+	s.receivers.callLimit, s.receivers.idleLooks = standby.CallLimit, idleLooks
+	s.duty.init(s, (*receiver).run, cfg.Threads.Pool.Go)
+	s.duty.arm = func() { s.house.listener.Arm(unix.EPOLLIN) }
+	s.duty.disarm = func() { s.house.listener.Arm(0) } // it may hang up
 	s.direct.init(s)
 	s.waiting.init(s)
 	s.unhook = cfg.Budget.BeforeRefusal(s.house.lookNow)
@@ -119,7 +121,8 @@ func (s *Session) Serve(ctx context.Context) error {
 		s.log.Info("trapped calls are slow on this kernel: Linux 6.6 has a faster wake-up")
 	}
 	s.users.Add(1)
-	s.dog.start()
+	s.receivers.watch = standby.NewWatch(s.receivers.callLimit)
+	s.duty.arm()
 	defer context.AfterFunc(ctx, func() { s.stop(context.Cause(ctx)) })()
 	s.house.keep()
 	s.shutdown()
@@ -140,7 +143,8 @@ func (s *Session) stop(err error) {
 func (s *Session) shutdown() {
 	s.stopping.Store(true)
 	s.unhook()
-	s.dog.stop()
+	s.receivers.watch.Close()
+	s.duty.stop()
 	s.direct.stop()
 	s.waiting.stop()
 	for _, o := range s.objects.all() {
@@ -182,7 +186,7 @@ func (s *Session) release() {
 }
 
 // dismiss ends a receiver that has nothing to do. A signal that comes before the receiver waits
-// is lost, so the watchdog calls dismiss until the receiver has left.
+// is lost, so duty.Idle calls dismiss until the receiver has left.
 func (r *receiver) dismiss() {
 	r.leave.Store(true)
 	r.nudge()

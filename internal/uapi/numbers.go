@@ -54,6 +54,8 @@ const (
 	MethodQueryGIDTable = 5
 	MethodQueryGIDEntry = 6
 
+	MethodQueryPortSpeed = 7 // since Linux 7.0
+
 	MethodCQCreate  = 0
 	MethodCQDestroy = 1
 
@@ -62,6 +64,9 @@ const (
 
 	MethodSRQCreate  = 0
 	MethodSRQDestroy = 1
+
+	MethodDMAlloc = 0
+	MethodDMFree  = 1
 
 	MethodDMMRReg     = 0 // of ObjMR
 	MethodMRDestroy   = 1
@@ -88,6 +93,9 @@ const (
 
 	AttrQueryPortNum  = 0
 	AttrQueryPortResp = 1
+
+	AttrQueryPortSpeedNum  = 0
+	AttrQueryPortSpeedResp = 1
 
 	AttrContextNumCompVectors = 0 // GET_CONTEXT and QUERY_CONTEXT
 	AttrContextCoreSupport    = 1
@@ -117,6 +125,19 @@ const (
 
 	AttrDestroyHandle = 0 // of every destroying method
 	AttrDestroyResp   = 1 // CQ, QP, SRQ
+
+	AttrAllocDMHandle    = 0
+	AttrAllocDMLength    = 1
+	AttrAllocDMAlignment = 2
+
+	AttrRegDMHandle = 0 // DM_MR_REG
+	AttrRegDMOffset = 1
+	AttrRegDMLength = 2
+	AttrRegDMPD     = 3
+	AttrRegDMAccess = 4
+	AttrRegDMMemory = 5
+	AttrRegDMLKey   = 6
+	AttrRegDMRKey   = 7
 
 	AttrCreateQPHandle     = 0
 	AttrCreateQPXRCD       = 1

@@ -117,6 +117,22 @@ type ODPCaps struct {
 	Reserved    uint32
 }
 
+// struct ib_uverbs_cq_moderation_caps
+type CQModerationCaps struct {
+	MaxCount  uint16 `c:"max_cq_moderation_count"`
+	MaxPeriod uint16 `c:"max_cq_moderation_period"`
+	Reserved  uint32
+}
+
+// struct ib_uverbs_ex_modify_cq
+type ModifyCQReq struct {
+	CQHandle uint32
+	AttrMask uint32
+	CQCount  uint16 `c:"attr.cq_count"`
+	CQPeriod uint16 `c:"attr.cq_period"`
+	Reserved uint32
+}
+
 // struct ib_uverbs_ex_query_device_resp
 type ExQueryDeviceResp struct {
 	Base             QueryDeviceResp
@@ -130,7 +146,7 @@ type ExQueryDeviceResp struct {
 	MaxWQTypeRQ      uint32   `c:"max_wq_type_rq"`
 	RawPacketCaps    uint32
 	TMCaps           [24]byte
-	CQModerationCaps [8]byte
+	CQModerationCaps CQModerationCaps `c:"cq_moderation_caps"`
 	MaxDMSize        uint64
 	XRCODPCaps       uint32 `c:"xrc_odp_caps"`
 	Reserved         uint32

@@ -16,7 +16,7 @@ const module = "github.com/gorxe/gorxe/"
 
 var update = flag.Bool("update", false, "write testdata/layers.md from .golangci.yml, and the index of docs/design")
 
-const tableHead = "| package | is | must not |\n|---|---|---|\n"
+const tableHead = "| package | is | files |\n|---|---|---|\n"
 
 // layer is what one package may import of this module.
 type layer struct {

@@ -14,7 +14,9 @@ import (
 
 // dataPath are the packages whose limits and tunings stand in their params.go.
 var dataPath = []string{
-	"internal/engine", "internal/provider/librxe", "internal/provider/mlx5", "internal/sched", "internal/sched/standby",
+	"internal/engine", "internal/explain/sanitize", "internal/fault/inject", "internal/kernel/eventfile",
+	"internal/provider", "internal/provider/librxe", "internal/provider/mlx5", "internal/sched", "internal/sched/standby",
+	"internal/sys/bufmem",
 	"internal/trap", "internal/trap/doorbell", "internal/trap/fallback", "internal/trap/filter",
 	"internal/trap/inflight", "internal/trap/nlsocket", "internal/trap/notify", "internal/trap/procmem",
 	"internal/trap/sealed", "internal/trap/threads", "internal/trap/vfs", "rocev2", "rxe",
@@ -47,7 +49,7 @@ var fromABI = map[string]string{
 }
 
 // cites is a comment that says where a number comes from.
-var cites = regexp.MustCompile(`IBA |RFC \d|linux/|include/|asm/|net/\w+\.h|\w+/\w+\.c\b|rxe_\w+\.[ch]|struct \w+|enum ibv|\b\w+\(7\)|inode\(7\)|UDP_MAX_SEGMENTS`)
+var cites = regexp.MustCompile(`IBA |RFC \d|linux/|include/|asm/|net/\w+\.h|\w+/\w+\.c\b|rxe_\w+\.[ch]|struct \w+|enum ibv|\b\w+\([47]\)|inode\(7\)|UDP_MAX_SEGMENTS`)
 
 const largest = 2 // of the numbers that may stand anywhere: none, one, both
 

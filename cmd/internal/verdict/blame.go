@@ -53,7 +53,7 @@ func damaged(faults []fault.Status) string {
 
 // blame returns sentences about which side was at fault, as far as it can be known.
 func (r *Run) blame(c *report.Capture) []event {
-	list := slices.Concat(r.blameRules(), blameDevices(c, r.Faults), r.deaths(), r.blameSides(c))
+	list := slices.Concat(r.blameMisuse(), r.blameRules(), blameDevices(c, r.Faults), r.deaths(), r.blameSides(c))
 	sortEvents(list)
 	switch {
 	case len(list) > 0 && (len(r.records()) > 0 || r.Report == nil || !r.Failed()):

@@ -17,7 +17,7 @@ const MarkFile = ".gorxe-verdict"
 const markText = "A run of gorxe wrote its verdict here. The next one with this directory replaces it.\n"
 
 // written are the files of a verdict. A run that was killed leaves its capture as well.
-var written = []string{MarkFile, PageFile, CaptureFile, LadderFile, CheckFile, CheckJSON, ObjectsFile, FaultsFile, ErrorsFile, RunFile}
+var written = []string{MarkFile, PageFile, CaptureFile, LadderFile, CheckFile, CheckJSON, ObjectsFile, FaultsFile, ErrorsFile, RunFile, MisuseFile, SARIFFile}
 
 // Prepare makes the directory of a verdict, and proves that files can be written there. The
 // directory must be empty, or not exist, or have nothing but an earlier verdict, which is removed.

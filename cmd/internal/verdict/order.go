@@ -122,7 +122,9 @@ func (r *Run) firstDeath() *proto.ProcessEnd {
 }
 
 // wentWell reports whether the program ended with success and the device saw no error.
-func (r *Run) wentWell() bool { return !r.Failed() && r.Report != nil && r.Report.Errors.Total == 0 }
+func (r *Run) wentWell() bool {
+	return !r.Failed() && r.Report != nil && r.Report.Errors.Total == 0 && r.misuse() == 0
+}
 
 // ended reports whether a signal is one that a script sends to a server when its work is done. The
 // others say that the program itself is wrong.
@@ -218,6 +220,9 @@ var troubleKinds = [...]struct {
 
 // trouble counts the errors; empty: there were none.
 func (r *Run) trouble() string {
+	if n := r.misuse(); n > 0 {
+		return "the sanitizer found " + plural.Of(n, "error")
+	}
 	if r.Report == nil || r.Report.Errors.Total == 0 {
 		return ""
 	}

@@ -29,6 +29,7 @@ func (r *Run) page(w io.Writer, c *report.Capture) error {
 	for _, s := range r.blame(c) {
 		p.line("- %s", s.text)
 	}
+	r.misuseSection(p)
 	r.errorsSection(p)
 	r.wireSection(p, c)
 	protocolSection(p, c, r.Faults)
@@ -40,8 +41,12 @@ func (r *Run) page(w io.Writer, c *report.Capture) error {
 		{LadderFile, "all this as a page, with the packets of each connection"},
 		{CheckFile, "what `gorxe pcap check` says of them; also as " + CheckJSON},
 		{ErrorsFile, "the errors"}, {ObjectsFile, "the objects at the end"},
+		{MisuseFile, "what the sanitizer found; also as " + SARIFFile},
 		{FaultsFile, "the fault rules"}, {RunFile, "the command and its end"},
 	} {
+		if f[0] == MisuseFile && r.found() == nil {
+			continue
+		}
 		if r.Report != nil || f[0] != ErrorsFile && f[0] != ObjectsFile {
 			p.line("- `%s`: %s", f[0], f[1])
 		}

@@ -24,6 +24,8 @@ const (
 	FaultsFile  = "faults.json"
 	ErrorsFile  = "errors.json"
 	RunFile     = "run.json"
+	MisuseFile  = "misuse.json"
+	SARIFFile   = "misuse.sarif"
 )
 
 // CaptureMax bounds the capture of a verdict, in bytes of packets.
@@ -51,7 +53,7 @@ type Run struct {
 }
 
 // Failed reports whether the run ended with an error.
-func (r *Run) Failed() bool { return r.Exit != 0 || r.Signal != "" || r.Missed }
+func (r *Run) Failed() bool { return r.Exit != 0 || r.Signal != "" || r.Missed || r.misuse() > 0 }
 
 // records are the errors that are kept.
 func (r *Run) records() []explain.Record {

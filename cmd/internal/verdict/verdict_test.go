@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/explain/sanitize"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
@@ -46,6 +47,16 @@ func verdictOf(t *testing.T, r *Run) string {
 	return string(page)
 }
 
+// misused is the report of a program that misuses verbs.
+func misused() *proto.Report {
+	return &proto.Report{Sanitizer: &sanitize.Report{Findings: []sanitize.Finding{
+		{Check: "leak", Level: sanitize.Note, What: "a region"},
+		{Check: "key-range", Level: sanitize.Error, Program: "prog", What: "3 bytes | past",
+			Places: []sanitize.Place{{Lines: []sanitize.Frame{{Function: "f"}, {File: "/src/main.c", Line: 88}}}}},
+		{Check: "rnr", Level: sanitize.Error, Suppressed: true},
+	}}}
+}
+
 // TestBlame: the page names the side at fault.
 func TestBlame(t *testing.T) {
 	with := func(list ...explain.Record) *proto.Report {
@@ -73,6 +84,11 @@ func TestBlame(t *testing.T) {
 		{Run{Report: with(explain.Record{Fault: explain.Unreachable})}, []string{"- **The peer or the network**, for `prog`: it failed. The capture has no packet to the peer's queue pair.\n"}},
 		{Run{Report: many}, []string{"This is the first of 7 errors of this kind.\n", "The last of 100 errors:\n", " (7 times)\n"}},
 		{Run{Report: cut}, []string{"The capture ends at its limit of 64 MiB: 3 packets came later, and are not judged.\n"}},
+		{Run{Report: misused()}, []string{"# Verdict: the program exited with status 0, but the sanitizer found 1 error\n",
+			"- **The program** `prog` misuses verbs: key-range: 3 bytes \\| past (main.c:88).\n",
+			"\n## Misuse of verbs\n\n- error key-range: 3 bytes \\| past (main.c:88)\n- note leak: a region\n",
+			"- `misuse.json`: what the sanitizer found; also as misuse.sarif\n"}},
+		{Run{Report: &proto.Report{Sanitizer: &sanitize.Report{}}}, []string{"# Verdict: the program ended well\n", "The sanitizer found none.\n"}},
 		{Run{Trouble: "the daemon is ending"}, []string{"- It is not known, because the daemon is gone: the daemon is ending.\n"}},
 		{Run{Signal: "SIGKILL", Report: with(), Faults: []fault.Status{{Rule: "packet drop,opcode=A|B", Candidates: 9, Fired: 1}}}, []string{
 			"# Verdict: the program was killed by SIGKILL\n", "- **The fault rule** `packet drop,opcode=A|B`, on purpose: it hit 1 candidate.", `| packet drop,opcode=A\|B` + "` | 9 | 1 |\n"}},

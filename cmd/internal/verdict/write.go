@@ -47,6 +47,7 @@ func (r *Run) Write(ctx context.Context, dir string) error {
 			Missed int            `json:"missed"`
 		}{append([]fault.Status{}, r.Faults...), len(fault.Missed(r.Faults))}),
 		r.writeReport(dir),
+		r.writeMisuse(dir),
 		write(dir, PageFile, func(w io.Writer) error { return r.page(w, checked) }),
 	)
 }

@@ -23,6 +23,7 @@ type Check struct {
 	Level Level
 	What  string // that it finds
 	See   string
+	Off   bool // it is made only if its name, its group or all is given
 }
 
 // The names of the checks.
@@ -48,31 +49,50 @@ const (
 	pathMTU           = "path-mtu"
 	timeoutZero       = "timeout-zero"
 	retryZero         = "retry-zero"
+
+	readEarly            = "read-early"
+	overlappingReads     = "overlapping-reads"
+	destroyedWhilePosted = "destroyed-while-posted"
+	badRequest           = "bad-request"
+	psnMismatch          = "psn-mismatch"
+	rnrRetryZero         = "rnr-retry-zero"
+	raceWrite            = "race-write"
+	raceRead             = "race-read"
+	raceAtomic           = "race-atomic"
 )
 
 // checks are all checks, by groups.
 var checks = []Check{
-	{keyRange, "keys", Error, "an access reaches outside of its region", "IBA 10.6.3, ibv_reg_mr(3)"},
-	{keyRight, "keys", Error, "a region lacks the right for an access", "IBA 10.6.3, ibv_reg_mr(3)"},
-	{keyDomain, "keys", Error, "the key is of another protection domain", "IBA 10.2.3, ibv_alloc_pd(3)"},
-	{keyWindow, "keys", Error, "the window is not bound, or elsewhere", "IBA 10.6.7, ibv_bind_mw(3)"},
-	{keyUnknown, "keys", Error, "the key never was one", "IBA 10.6.3, ibv_reg_mr(3)"},
-	{useAfterDereg, "keys", Error, "the region was deregistered before", "IBA 10.6.7, ibv_dereg_mr(3)"},
-	{refusedByPeer, "keys", Error, "a peer in another run refused", "IBA 9.7.5.2, ibv_post_send(3)"},
-	{sendBufferChanged, "buffers", Error, "the program changed a posted buffer", "IBA 10.7.3.1, ibv_post_send(3)"},
-	{recvTooShort, "buffers", Error, "a message exceeds its receive", "IBA 9.9.3, ibv_post_recv(3)"},
-	{unmapped, "buffers", Error, "registered memory is not mapped any more", "IBA 10.6.6, ibv_reg_mr(3)"},
-	{freedWhilePosted, "lifetime", Error, "a region is deregistered while posted", "IBA 10.6.7, ibv_dereg_mr(3)"},
-	{leak, "lifetime", Note, "an object is left at the end", "ibv_close_device(3)"},
-	{cqOverflow, "queues", Error, "a completion found its queue full", "IBA 11.6.3.1, ibv_create_cq(3)"},
-	{cqTooSmall, "queues", Warning, "more signaled work than its queue holds", "IBA 10.8.1, ibv_create_cq(3)"},
-	{noSignal, "queues", Error, "nothing signaled frees the send queue", "IBA 10.8.6, ibv_post_send(3)"},
-	{rnr, "queues", Warning, "no receive came before the retries ended", "IBA 9.7.5.2.8, ibv_post_recv(3)"},
-	{qpAccess, "state", Error, "qp_access_flags lack a right", "IBA 9.7.4.1.3, ibv_modify_qp(3)"},
-	{rdAtomic, "state", Error, "the peer exceeds max_dest_rd_atomic", "IBA 9.7.4.1.6, ibv_modify_qp(3)"},
-	{pathMTU, "state", Error, "the ends' path MTUs differ", "IBA 9.6.1.5, ibv_modify_qp(3)"},
-	{timeoutZero, "state", Warning, "a lost packet is never sent again", "IBA 9.7.6.1.3, ibv_modify_qp(3)"},
-	{retryZero, "state", Warning, "the first loss ends the connection", "IBA 9.7.5.2.3, ibv_modify_qp(3)"},
+	{keyRange, "keys", Error, "an access reaches outside of its region", "IBA 10.6.3, ibv_reg_mr(3)", false},
+	{keyRight, "keys", Error, "a region lacks the right for an access", "IBA 10.6.3, ibv_reg_mr(3)", false},
+	{keyDomain, "keys", Error, "the key is of another protection domain", "IBA 10.2.3, ibv_alloc_pd(3)", false},
+	{keyWindow, "keys", Error, "the window is not bound, or elsewhere", "IBA 10.6.7, ibv_bind_mw(3)", false},
+	{keyUnknown, "keys", Error, "the key never was one", "IBA 10.6.3, ibv_reg_mr(3)", false},
+	{useAfterDereg, "keys", Error, "the region was deregistered before", "IBA 10.6.7, ibv_dereg_mr(3)", false},
+	{refusedByPeer, "keys", Error, "a peer in another run refused", "IBA 9.7.5.2, ibv_post_send(3)", false},
+	{sendBufferChanged, "buffers", Error, "the program changed a posted buffer", "IBA 10.7.3.1, ibv_post_send(3)", false},
+	{readEarly, "buffers", Error, "data of a READ or atomic is sent before it came", "IBA 10.8.3.3, ibv_post_send(3)", false},
+	{overlappingReads, "buffers", Warning, "two READs or atomics have one target", "IBA 10.8.3.3, ibv_post_send(3)", true},
+	{recvTooShort, "buffers", Error, "a message exceeds its receive", "IBA 9.9.3, ibv_post_recv(3)", false},
+	{unmapped, "buffers", Error, "registered memory is not mapped any more", "IBA 10.6.6, ibv_reg_mr(3)", false},
+	{freedWhilePosted, "lifetime", Error, "a region is deregistered while posted", "IBA 10.6.7, ibv_dereg_mr(3)", false},
+	{destroyedWhilePosted, "lifetime", Warning, "a queue pair is destroyed with work under way", "IBA 10.2.4.4, ibv_destroy_qp(3)", false},
+	{leak, "lifetime", Note, "an object is left at the end", "ibv_close_device(3)", false},
+	{cqOverflow, "queues", Error, "a completion found its queue full", "IBA 11.6.3.1, ibv_create_cq(3)", false},
+	{cqTooSmall, "queues", Warning, "more signaled work than its queue holds", "IBA 10.8.1, ibv_create_cq(3)", false},
+	{noSignal, "queues", Error, "nothing signaled frees the send queue", "IBA 10.8.6, ibv_post_send(3)", false},
+	{badRequest, "queues", Error, "the device refused a work request as malformed", "IBA 11.4.1.1, ibv_post_send(3)", false},
+	{rnr, "queues", Warning, "no receive came before the retries ended", "IBA 9.7.5.2.8, ibv_post_recv(3)", false},
+	{qpAccess, "state", Error, "qp_access_flags lack a right", "IBA 9.7.4.1.3, ibv_modify_qp(3)", false},
+	{rdAtomic, "state", Error, "the peer exceeds max_dest_rd_atomic", "IBA 9.7.4.1.6, ibv_modify_qp(3)", false},
+	{pathMTU, "state", Error, "the ends' path MTUs differ", "IBA 9.6.1.5, ibv_modify_qp(3)", false},
+	{psnMismatch, "state", Error, "sq_psn of one end is not rq_psn of the other", "IBA 9.7.2, ibv_modify_qp(3)", false},
+	{timeoutZero, "state", Warning, "a lost packet is never sent again", "IBA 9.7.6.1.3, ibv_modify_qp(3)", false},
+	{retryZero, "state", Warning, "the first loss ends the connection", "IBA 9.7.5.2.3, ibv_modify_qp(3)", false},
+	{rnrRetryZero, "state", Warning, "the first late receive ends the connection", "IBA 9.7.5.2.8, ibv_modify_qp(3)", false},
+	{raceWrite, "races", Warning, "two WRITEs change the same memory", "IBA 10.8.3.3, ibv_post_send(3)", true},
+	{raceRead, "races", Warning, "a READ beside a WRITE or atomic", "IBA 10.8.3.3, ibv_post_send(3)", true},
+	{raceAtomic, "races", Warning, "an atomic beside a WRITE", "IBA 9.4.5, ibv_post_send(3)", true},
 }
 
 // Checks returns all checks.
@@ -92,30 +112,42 @@ func checkOf(name string) *Check {
 type Selection map[string]bool
 
 // ParseSelection reads names of checks or groups with commas between them, or all. A name that
-// begins with a minus is taken away. What begins so is taken away from all.
+// begins with a minus is taken away. What begins so is taken away from the default, which is also
+// what an empty text means: all checks but those that are off.
 func ParseSelection(text string) (Selection, error) {
 	words := strings.Split(text, ",")
 	chosen := make(Selection)
 	if text == "" || strings.HasPrefix(words[0], "-") {
-		words = append([]string{"all"}, words...)
+		words = append([]string{Default}, words...)
 	}
 	for _, word := range words {
 		if word == "" {
 			continue
 		}
 		name, off := strings.CutPrefix(word, "-")
-		found := false
+		if !known(name) {
+			return nil, fmt.Errorf("%q is no check: give all, default, a group (%s) or a name (%s)", name, strings.Join(groups(), ", "), strings.Join(names(), ", "))
+		}
 		for i := range checks {
-			if c := &checks[i]; name == "all" || name == c.Name || name == c.Group {
-				found = true
+			if c := &checks[i]; c.is(name) {
 				chosen[c.Name] = !off
 			}
 		}
-		if !found {
-			return nil, fmt.Errorf("%q is no check: give all, a group (%s) or a name (%s)", name, strings.Join(groups(), ", "), strings.Join(names(), ", "))
-		}
 	}
 	return chosen, nil
+}
+
+// Default is the word for all checks but those that are off.
+const Default = "default"
+
+// is reports whether a word means the check.
+func (c *Check) is(word string) bool {
+	return word == "all" || word == c.Name || word == c.Group || word == Default && !c.Off
+}
+
+// known reports whether a word means a check.
+func known(word string) bool {
+	return slices.ContainsFunc(checks, func(c Check) bool { return c.is(word) })
 }
 
 func names() (list []string) {

@@ -19,7 +19,6 @@ func (r *Region) beyond(va, n uint64) (distance string, drawing []string) {
 	default:
 		distance = fmt.Sprintf("which ends %s past the end of the region of %s", plural.Of(n-(end-va), "byte"), plural.Of(r.Length, "byte"))
 	}
-	const columns = 60
 	low, high := min(base, va), max(end, va+n)
 	if high <= low { // the range wraps
 		return distance, nil

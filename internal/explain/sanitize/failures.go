@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/rxe"
@@ -30,6 +29,8 @@ var finders = [rxe.NumCauses]func(*work){
 	rxe.CauseKey: (*work).key, rxe.CauseRemoteKey: (*work).key, rxe.CauseNAK: (*work).nak, rxe.CauseRNR: (*work).rnr,
 	rxe.CauseMemory: (*work).memory, rxe.CauseRecvShort: (*work).short, rxe.CauseCQFull: (*work).overflow,
 	rxe.CauseQPAccess: (*work).access, rxe.CauseDepth: (*work).depth, rxe.CauseMTU: (*work).mtu,
+	rxe.CauseWindow: (*work).window, rxe.CauseInvalidate: (*work).invalidate,
+	rxe.CauseMalformed: (*work).malformed, rxe.CauseMisaligned: (*work).misaligned,
 }
 
 // work is what failed. Session.mu is held.
@@ -97,7 +98,11 @@ func (o *object) asker(key uint32, va, n uint64) *post {
 
 func (w *work) find(check, what string, drawing []string, places ...Place) {
 	psn := uint32(w.failure.PSN)
-	w.file.find(check, Finding{What: what, Places: places, Drawing: drawing, PSN: &psn})
+	objects := []string{w.qp.name()}
+	if o := w.file.region(w.failure.Key.Key); o != nil && w.failure.Key.Why != "" {
+		objects = append(objects, o.name())
+	}
+	w.file.find(check, Finding{What: what, Objects: objects, Places: places, Drawing: drawing, PSN: &psn})
 }
 
 // history says where an object came from, and where it was changed.
@@ -120,7 +125,9 @@ func (w *work) key() {
 		w.find(keyWindow, what+": "+k.Why, nil, places...)
 	case strings.Contains(k.Why, "no such"), strings.Contains(k.Why, "stale"):
 		w.unknown(what, places)
-	case region == nil: // of another run, or a window
+	case region == nil && w.file.windows && w.file.s.unseen == 0 && k.Why != "":
+		w.find(keyWindow, what+", a window: "+k.Why, nil, places...)
+	case region == nil: // there was no room to watch it
 	case strings.Contains(k.Why, "domain"):
 		w.find(keyDomain, what+", which is of another protection domain than the queue pair", nil,
 			slices.Concat(places, region.history("the region was registered"), w.qp.history("the queue pair was made"))...)
@@ -139,7 +146,7 @@ func (w *work) unknown(what string, places []Place) {
 		if o.Number != w.failure.Key.Key || o.file.device != w.file.device {
 			continue
 		}
-		w.find(useAfterDereg, fmt.Sprintf("%s, whose region was deregistered %v before", what, w.file.s.now().Sub(o.endedAt).Round(time.Microsecond)), nil,
+		w.find(useAfterDereg, fmt.Sprintf("%s, whose region was deregistered %v before", what, w.file.s.now().Sub(o.endedAt).Round(precision)), nil,
 			slices.Concat(places, []Place{{What: "the region was deregistered", Stack: o.endedBy}}, o.history("it was registered"))...)
 		return
 	}
@@ -148,10 +155,26 @@ func (w *work) unknown(what string, places []Place) {
 		w.find(useAfterDereg, what+", whose region is being deregistered", nil, slices.Concat(places, region.history("it was registered"))...)
 		return
 	}
+	if o := w.file.window(w.failure.Key.Key); o != nil {
+		w.find(keyWindow, what+", which the window no longer has, or not yet", nil, slices.Concat(places, o.history("the window was made"))...)
+		return
+	}
 	if w.file.windows || w.file.s.unseen > 0 {
 		return // a window changes its key
 	}
 	w.find(keyUnknown, what+", which no region of the process has or had", nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+}
+
+// window returns the window that has, or had, a key; nil: there is none. All its keys have the same
+// index.
+func (f *File) window(key uint32) *object {
+	const variant = 8 // bits
+	for _, o := range f.objects {
+		if o.Kind == kindMW && o.Number>>variant == key>>variant {
+			return o
+		}
+	}
+	return nil
 }
 
 // nak finds what a peer of another run refused. Within a run the peer has the finding.
@@ -175,10 +198,16 @@ func (w *work) rnr() {
 
 func (w *work) memory() {
 	subject, places := w.asked()
-	if p := w.qp.request(w.failure.ID); p != nil && len(p.pieces) > 0 {
-		if o := w.file.region(p.pieces[0].key); o != nil {
-			places = append(places, o.history("the region was registered")...)
+	key := uint32(0)
+	if w.failure.Status == rxe.WCSuccess && w.peer != nil {
+		if p := w.peer.asker(0, 0, 0); p != nil {
+			key = p.rkey
 		}
+	} else if p := w.qp.request(w.failure.ID); p != nil && len(p.pieces) > 0 {
+		key = p.pieces[0].key
+	}
+	if o := w.file.region(key); o != nil {
+		places = append(places, o.history("the region was registered")...)
 	}
 	w.find(unmapped, subject+" needs registered memory that is not mapped any more", nil, places...)
 }
@@ -197,7 +226,8 @@ func (w *work) overflow() {
 	if c := w.file.objects[w.qp.QP.SendCQ]; c != nil {
 		places = append(places, Place{What: "the completion queue of its sends was made", Stack: c.made})
 	}
-	w.file.find(cqOverflow, Finding{What: fmt.Sprintf("a completion of %s found its completion queue full, and the queue pair has failed", w.qp), Places: places})
+	w.file.find(cqOverflow, Finding{What: fmt.Sprintf("a completion of %s found its completion queue full, and the queue pair has failed", w.qp),
+		Objects: []string{w.qp.name(), kindCQ}, Places: places})
 }
 
 func (w *work) access() {
@@ -213,4 +243,30 @@ func (w *work) depth() {
 func (w *work) mtu() {
 	w.find(pathMTU, fmt.Sprintf("%s has path MTU %d, and its peer sends packets of %s", w.qp, w.failure.MTU, plural.Of(w.failure.Bytes, "byte")), nil,
 		w.qp.history("the queue pair was made")...)
+}
+
+// window is a bind or an invalidation that this side's device refused.
+func (w *work) window() {
+	subject, places := w.asked()
+	w.find(keyWindow, subject+" asks for what the window or its region does not allow", nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+}
+
+// invalidate is a message of the peer that invalidates what it must not.
+func (w *work) invalidate() {
+	subject, places := w.asked()
+	w.find(keyWindow, subject+" invalidates a key that is not a window bound to this queue pair", nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+}
+
+func (w *work) malformed() {
+	subject, places := w.asked()
+	why := ""
+	if w.failure.Malformed != nil {
+		why = ": " + w.failure.Malformed.Error()
+	}
+	w.find(badRequest, subject+" is malformed"+why, nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+}
+
+func (w *work) misaligned() {
+	subject, places := w.asked()
+	w.find(badRequest, subject+" is an atomic on an address that is not a multiple of 8", nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
 }

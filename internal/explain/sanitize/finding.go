@@ -17,11 +17,14 @@ type Finding struct {
 	Program string   `json:"program"`
 	Device  string   `json:"device"`
 	What    string   `json:"what"`
+	Objects []string `json:"objects,omitempty"` // that it is about, as "queue pair 0x11"
 	Places  []Place  `json:"places,omitempty"`
 	Drawing []string `json:"drawing,omitempty"` // of the region
 	PSN     *uint32  `json:"psn,omitempty"`     // of the packet
 	See     string   `json:"see"`
 	Count   int      `json:"count"` // how often it was found
+	// Suppressed says that the user has a rule against it (Suppressions). It does not count.
+	Suppressed bool `json:"suppressed,omitempty"`
 }
 
 // Place is what happened where in a program.
@@ -69,14 +72,26 @@ type Report struct {
 	Maps   []string `json:"maps,omitempty"` // /proc/PID/maps of the programs
 }
 
-// Count returns how many findings have a level.
+// Count returns how many findings have a level, and are not suppressed.
 func (r *Report) Count(level Level) (n int) {
 	for i := range r.Findings {
-		if r.Findings[i].Level == level {
+		if r.Findings[i].Level == level && !r.Findings[i].Suppressed {
 			n++
 		}
 	}
 	return n
+}
+
+// Worst returns the findings that are not suppressed, the errors first and the notes last.
+func (r *Report) Worst() (list []*Finding) {
+	for _, level := range []Level{Error, Warning, Note} {
+		for i := range r.Findings {
+			if f := &r.Findings[i]; f.Level == level && !f.Suppressed {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
 }
 
 // Killed forgives a process what it left behind: a signal ended it.
@@ -86,10 +101,18 @@ func (r *Report) Killed(pid int) {
 
 // Write prints the report as text.
 func (r *Report) Write(w io.Writer) {
+	suppressed := 0
 	for i := range r.Findings {
+		if r.Findings[i].Suppressed {
+			suppressed++
+			continue
+		}
 		r.Findings[i].write(w)
 	}
 	fmt.Fprintf(w, "gorxe: sanitizer: %s, %s, %s", plural.Of(r.Count(Error), "error"), plural.Of(r.Count(Warning), "warning"), plural.Of(r.Count(Note), "note"))
+	if suppressed > 0 {
+		fmt.Fprintf(w, "; %d suppressed", suppressed)
+	}
 	if r.LeftOut > 0 {
 		fmt.Fprintf(w, "; %s more left out", plural.Of(r.LeftOut, "finding"))
 	}
@@ -122,7 +145,8 @@ func (f *Finding) write(w io.Writer) {
 	fmt.Fprintf(w, "    see %s; --sanitize=-%s switches this check off\n", f.See, f.Check)
 }
 
-// clean makes text of a program harmless for a terminal.
+// clean makes text of a program harmless for a terminal: control characters are 0 to 0x1f and 0x7f
+// to 0x9f (ISO/IEC 6429, console_codes(4)).
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {

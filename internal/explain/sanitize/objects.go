@@ -54,14 +54,24 @@ type object struct {
 	silent    uint32 // requests since the last signaled one
 	signaled  int    // of a CQ: signaled requests under way
 	saidSmall bool
+	settings  settings // of a QP
 }
 
 func (o *object) String() string {
 	switch o.Kind {
 	case kindQP, kindMW, kindMR:
-		return fmt.Sprintf("%s %#x", o.Kind, o.Number)
+		return o.name()
 	}
 	return "the " + o.Kind
+}
+
+// name is the object for Finding.Objects.
+func (o *object) name() string {
+	switch o.Kind {
+	case kindQP, kindMW, kindMR:
+		return fmt.Sprintf("%s %#x", o.Kind, o.Number)
+	}
+	return o.Kind
 }
 
 // The kinds of objects that checks know.
@@ -69,6 +79,7 @@ const (
 	kindQP = "queue pair"
 	kindMR = "memory region"
 	kindMW = "memory window"
+	kindCQ = "completion queue"
 )
 
 // Made notes an object, by an id that is compared.
@@ -120,6 +131,17 @@ func (f *File) Ended(id any, at *Stack) {
 	case o.Region != nil:
 		f.endRegion(o)
 	case o.QP != nil:
+		if n := len(o.posts); n > 0 {
+			p := o.posts[0]
+			f.find(destroyedWhilePosted, Finding{
+				What:    fmt.Sprintf("%s was destroyed while %s of it had not completed, the oldest %s (wr_id %#x)", o, plural.Of(n, "work request"), an(p.op), p.id),
+				Objects: []string{o.name()},
+				Places: []Place{
+					{What: "the queue pair was destroyed", Stack: at},
+					{What: "the work request was posted", Stack: p.at},
+					{What: "the queue pair was made", Stack: o.made},
+				}})
+		}
 		delete(f.byQP, o.QP.QP)
 		delete(f.s.qps, qpName{f.device, o.QP.QP.Num()})
 		f.drop(o)
@@ -139,7 +161,8 @@ func (f *File) endRegion(o *object) {
 				continue
 			}
 			f.find(freedWhilePosted, Finding{
-				What: fmt.Sprintf("%s of %s was deregistered while %s (wr_id %#x) of %s uses it", o.extent(), o, an(p.op), p.id, q),
+				What:    fmt.Sprintf("%s of %s was deregistered while %s (wr_id %#x) of %s uses it", o.extent(), o, an(p.op), p.id, q),
+				Objects: []string{o.name(), q.name()},
 				Places: []Place{
 					{What: "the region was deregistered", Stack: o.endedBy},
 					{What: "the work request was posted", Stack: p.at},
@@ -154,30 +177,12 @@ func (o *object) extent() string {
 	return fmt.Sprintf("%s at %#x", plural.Of(o.Region.Length, "byte"), o.Region.Start)
 }
 
-// Modified notes that the program has changed a queue pair.
-func (f *File) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, at *Stack) {
-	f.s.mu.Lock()
-	defer f.s.mu.Unlock()
-	o := f.byQP[q]
-	if o == nil {
-		return
-	}
-	o.modified = at
-	if mask&rxe.QPAttrState != 0 && (attr.State == rxe.QPReset || attr.State == rxe.QPErr) {
-		f.drop(o)
-	}
-	places := []Place{{What: "the queue pair was modified", Stack: at}, {What: "it was made", Stack: o.made}}
-	if mask&rxe.QPAttrTimeout != 0 && attr.Timeout == 0 {
-		f.find(timeoutZero, Finding{What: fmt.Sprintf("%s has timeout 0: it waits for ever for the answer to a packet that was lost", o), Places: places})
-	}
-	if mask&rxe.QPAttrRetryCnt != 0 && attr.RetryCnt == 0 {
-		f.find(retryZero, Finding{What: fmt.Sprintf("%s has retry_cnt 0: it fails when the first packet is lost", o), Places: places})
-	}
-}
-
 // drop forgets the work requests of a queue pair that were not executed. s.mu is held.
 func (f *File) drop(o *object) {
 	f.s.posts -= len(o.posts)
+	for _, p := range o.posts {
+		p.done = true
+	}
 	if c := f.objects[o.QP.SendCQ]; c != nil {
 		for _, p := range o.posts {
 			if p.signaled {
@@ -196,14 +201,14 @@ func (f *File) Close(gone bool) {
 	left := slices.SortedFunc(maps.Values(f.objects), func(a, b *object) int { return a.number - b.number })
 	for _, o := range left {
 		if !gone {
-			f.find(leak, Finding{What: fmt.Sprintf("%s was not destroyed", o), Places: []Place{{What: "it was made", Stack: o.made}}})
+			f.find(leak, Finding{What: fmt.Sprintf("%s was not destroyed", o), Objects: []string{o.name()}, Places: []Place{{What: "it was made", Stack: o.made}}})
 		}
 		if o.Region != nil {
 			delete(f.s.regions, keyName{f.device, o.Number})
 		}
 		if o.QP != nil {
 			delete(f.s.qps, qpName{f.device, o.QP.QP.Num()})
-			f.s.posts -= len(o.posts)
+			f.drop(o)
 		}
 	}
 	f.s.objects -= len(left)

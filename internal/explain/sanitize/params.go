@@ -1,5 +1,7 @@
 package sanitize
 
+import "time"
+
 // Limits of a Session. A stack is at most StackBytes, so all take 22 MiB (Memory).
 const (
 	// StackBytes is how much of a thread's stack is kept for each event. The frames of libibverbs
@@ -18,6 +20,11 @@ const (
 	// hashedBytes is how much of a posted message is compared. A longer one is compared at its
 	// beginning and at its end.
 	hashedBytes = 64 << 10
+
+	// columns is how wide a drawing of memory is.
+	columns = 60
+	// precision is that of a length of time in a finding.
+	precision = time.Microsecond
 )
 
 // Memory is what a Session takes at most, in bytes. An object has three stacks: of its making, of

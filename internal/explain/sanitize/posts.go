@@ -22,6 +22,8 @@ type post struct {
 	// inline, the device writes to it, or it could not be read.
 	hash   uint64
 	hashed bool
+	length uint64 // of the remote range
+	done   bool   // it is not under way any more
 }
 
 // piece is a range of a region, in the program's address space.
@@ -81,13 +83,28 @@ func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 	if o == nil {
 		return
 	}
+	p.length = remoteLength(&wr)
 	p.at, p.signaled = o.posting, o.QP.SignalAll || wr.Flags&rxe.SendSignaled != 0
 	o.posts = append(o.posts, p)
 	if f.s.posts++; f.s.posts > maxPosts {
 		p.pieces, p.hashed, p.at = nil, false, nil
 		f.s.unseen++
+	} else {
+		f.meets(o, p, wr.Flags&rxe.SendFence != 0)
 	}
+	f.connected(o, p)
 	f.countSignals(o, p)
+}
+
+// remoteLength is how many bytes of the peer's memory a request names.
+func remoteLength(wr *rxe.SendWR) (n uint64) {
+	if isAtomic(wr.Op) || wr.Op == rxe.WRAtomicWrite {
+		return 8
+	}
+	for _, e := range wr.SGL {
+		n += uint64(e.Length)
+	}
+	return max(n, uint64(len(wr.Inline)))
 }
 
 // place finds the memory of a gather list.
@@ -140,6 +157,7 @@ func (f *File) oldest(q *rxe.QP, pushed bool) (*object, *post) {
 	p := o.posts[0]
 	o.posts[0] = nil
 	o.posts = o.posts[1:]
+	p.done = true
 	f.s.posts--
 	if c := f.objects[o.QP.SendCQ]; pushed && p.signaled && c != nil {
 		c.signaled--
@@ -175,7 +193,8 @@ func (f *File) countSignals(o *object, p *post) {
 			f.find(noSignal, Finding{
 				What: fmt.Sprintf("%d work requests in a row of %s are unsignaled, and its send queue has %d entries: no completion says that one is free again",
 					o.silent, o, o.QP.Depth),
-				Places: []Place{{What: "the last one was posted", Stack: p.at}, {What: "the queue pair was made", Stack: o.made}}})
+				Objects: []string{o.name()},
+				Places:  []Place{{What: "the last one was posted", Stack: p.at}, {What: "the queue pair was made", Stack: o.made}}})
 		}
 		return
 	}
@@ -194,7 +213,8 @@ func (f *File) countSignals(o *object, p *post) {
 		f.find(cqTooSmall, Finding{
 			What: fmt.Sprintf("%d signaled work requests are under way and %d completions are not polled, but the completion queue has %d entries",
 				c.signaled, waiting, entries),
-			Places: []Place{{What: "the last one was posted", Stack: p.at}, {What: "the completion queue was made", Stack: c.made}}})
+			Objects: []string{c.name(), o.name()},
+			Places:  []Place{{What: "the last one was posted", Stack: p.at}, {What: "the completion queue was made", Stack: c.made}}})
 	}
 }
 
@@ -235,7 +255,8 @@ func (f *File) Completed(q *rxe.QP, wc rxe.WC, pushed bool) {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	f.find(sendBufferChanged, Finding{
-		What: fmt.Sprintf("the program changed the buffer of %s (wr_id %#x) of %s before it completed: the peer may get either content", an(p.op), p.id, o),
+		What:    fmt.Sprintf("the program changed the buffer of %s (wr_id %#x) of %s before it completed: the peer may get either content", an(p.op), p.id, o),
+		Objects: []string{o.name()},
 		Places: []Place{
 			{What: fmt.Sprintf("the work request was posted, with %s", p.extent()), Stack: p.at},
 			{What: "the queue pair was made", Stack: o.made},

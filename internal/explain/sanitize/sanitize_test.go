@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // ram is the memory of a program. It begins at address 0.
@@ -68,6 +69,20 @@ func (r *rig) post(op rxe.WROpcode, va uint64, n uint32, flags rxe.SendFlags) {
 
 func (r *rig) complete(pushed bool) {
 	r.Completed(r.qp, rxe.WC{ID: 9, Status: rxe.WCSuccess}, pushed)
+}
+
+// two returns the program with another queue pair.
+func (r *rig) two() *rig {
+	other := *r
+	other.qp = new(rxe.QP)
+	r.Made("qp2", Made{Kind: kindQP, QP: &QP{QP: other.qp, Depth: depth}}, at(3))
+	return &other
+}
+
+// connect connects the queue pair to itself: its number is 0.
+func (r *rig) connect(sq, rq wire.PSN) {
+	r.Modified(r.qp, &rxe.QPAttr{RQPSN: rq, MaxDestRdAtomic: 1}, rxe.QPAttrDestQPN|rxe.QPAttrRQPSN|rxe.QPAttrMaxDestRdAtomic, at(5))
+	r.Modified(r.qp, &rxe.QPAttr{SQPSN: sq, MaxRdAtomic: 2}, rxe.QPAttrSQPSN|rxe.QPAttrMaxRdAtomic, at(5))
 }
 
 // found returns the names of what was found.
@@ -148,13 +163,59 @@ func TestFound(t *testing.T) {
 		{"queue too small", func(r *rig) { r.waiting = 3; r.post(rxe.WRSend, 64, 8, rxe.SendSignaled) }, []string{cqTooSmall}},
 		{"freed", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.complete(false); r.Ended("mr", at(5)) }, nil},
 		{"freed while posted", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.Ended("mr", at(5)) }, []string{freedWhilePosted}},
+		{"destroyed", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.complete(false); r.Ended("qp", at(5)) }, nil},
+		{"destroyed while posted", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.Ended("qp", at(5)) }, []string{destroyedWhilePosted}},
+		{"destroyed after ERR", func(r *rig) {
+			r.post(rxe.WRSend, 64, 8, 0)
+			r.Modified(r.qp, &rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState, at(5))
+			r.Ended("qp", at(5))
+		}, nil},
+		{"sent from the target of a READ", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.post(rxe.WRSend, 71, 8, 0) }, []string{readEarly}},
+		{"sent from beside the target of a READ", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.post(rxe.WRSend, 72, 8, 0) }, nil},
+		{"sent behind a fence", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.post(rxe.WRSend, 64, 8, rxe.SendFence) }, nil},
+		{"sent inline", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.post(rxe.WRSend, 64, 8, rxe.SendInline) }, nil},
+		{"sent after the READ", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.complete(false); r.post(rxe.WRSend, 64, 8, 0) }, nil},
+		{"two READs", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.post(rxe.WRFetchAdd, 64, 8, 0) }, []string{overlappingReads}},
+		{"WRITEs of one queue pair", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.post(rxe.WRWrite, 64, 8, 0) }, nil},
+		{"WRITEs of two queue pairs", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.two().post(rxe.WRWrite, 71, 8, 0) }, []string{raceWrite}},
+		{"WRITEs side by side", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.two().post(rxe.WRWrite, 72, 8, 0) }, nil},
+		{"a WRITE after another", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.complete(false); r.two().post(rxe.WRWrite, 64, 8, 0) }, nil},
+		{"a WRITE after a queue pair", func(r *rig) {
+			r.post(rxe.WRWrite, 64, 8, 0)
+			r.Modified(r.qp, &rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState, at(5))
+			r.two().post(rxe.WRWrite, 64, 8, 0)
+		}, nil},
+		{"READs of two queue pairs", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.two().post(rxe.WRRead, 64, 8, 0) }, []string{overlappingReads}},
+		{"a READ beside a WRITE", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.two().post(rxe.WRRead, 64, 8, 0) }, []string{raceRead}},
+		{"atomics", func(r *rig) {
+			r.post(rxe.WRFetchAdd, 64, 8, 0)
+			r.complete(false)
+			r.two().post(rxe.WRFetchAdd, 64, 8, 0)
+		}, nil},
+		{"an atomic beside a WRITE", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.two().post(rxe.WRCompareSwap, 64, 8, 0) }, []string{raceAtomic}},
+		{"malformed", fails(rxe.Failure{Cause: rxe.CauseMalformed, Status: rxe.WCLocQPOpErr, Malformed: errors.New("no")}), []string{badRequest}},
+		{"misaligned", fails(rxe.Failure{Cause: rxe.CauseMisaligned}), []string{badRequest}},
+		{"a window", fails(rxe.Failure{Cause: rxe.CauseWindow, Status: rxe.WCMWBindErr}), []string{keyWindow}},
+		{"a key that is not a window's", fails(rxe.Failure{Cause: rxe.CauseInvalidate}), []string{keyWindow}},
+		{"a stale key of a window", func(r *rig) {
+			r.Made("mw", Made{Kind: kindMW, Number: 0x1205}, at(5))
+			r.Failed(r.qp, &rxe.Failure{Cause: rxe.CauseRemoteKey, Key: rxe.KeyRefusal{Key: 0x1206, Length: 8, Why: "stale key"}})
+		}, []string{keyWindow}},
+		{"outside of a window", func(r *rig) {
+			r.Made("mw", Made{Kind: kindMW, Number: 0x1205}, at(5))
+			r.Failed(r.qp, &rxe.Failure{Cause: rxe.CauseRemoteKey, Key: rxe.KeyRefusal{Key: 0x1206, Length: 8, Why: "outside the range"}})
+		}, []string{keyWindow}},
+		{"PSNs that fit", func(r *rig) { r.connect(5, 5); r.post(rxe.WRWrite, 64, 8, 0) }, nil},
+		{"PSNs that do not fit", func(r *rig) { r.connect(5, 6); r.post(rxe.WRWrite, 64, 8, 0); r.post(rxe.WRWrite, 80, 8, 0) }, []string{psnMismatch}},
+		{"READs for which the peer has room", func(r *rig) { r.connect(5, 5); r.post(rxe.WRRead, 64, 8, 0) }, nil},
+		{"too many READs", func(r *rig) { r.connect(5, 5); r.post(rxe.WRRead, 64, 8, 0); r.post(rxe.WRRead, 80, 8, 0) }, []string{rdAtomic}},
 		{"freed after inline", func(r *rig) { r.post(rxe.WRSend, 64, 8, rxe.SendInline); r.Ended("mr", at(5)) }, nil},
 		{"freed after ERR", func(r *rig) {
 			r.post(rxe.WRSend, 64, 8, 0)
 			r.Modified(r.qp, &rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState, at(5))
 			r.Ended("mr", at(5))
 		}, nil},
-		{"freed after the queue pair", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.Ended("qp", at(5)); r.Ended("mr", at(5)) }, nil},
+		{"freed after the queue pair", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.Ended("qp", at(5)); r.Ended("mr", at(5)) }, []string{destroyedWhilePosted}},
 		{"used after dereg", func(r *rig) { r.Ended("mr", at(5)); unknown(r) }, []string{useAfterDereg}},
 		{"a key that never was", fails(rxe.Failure{Cause: rxe.CauseKey, Key: rxe.KeyRefusal{Key: 1, Length: 8, Why: "no such key"}}), []string{keyUnknown}},
 		{"a key that was a window's", func(r *rig) {
@@ -169,8 +230,8 @@ func TestFound(t *testing.T) {
 		{"the peer's host is silent", fails(rxe.Failure{Cause: rxe.CauseTimeout, Status: rxe.WCRetryExcErr}), nil},
 		{"on purpose", fails(rxe.Failure{Cause: rxe.CauseRule, Status: rxe.WCLocProtErr}), nil},
 		{"settings", func(r *rig) {
-			r.Modified(r.qp, &rxe.QPAttr{}, rxe.QPAttrTimeout|rxe.QPAttrRetryCnt, at(5))
-		}, []string{timeoutZero, retryZero}},
+			r.Modified(r.qp, &rxe.QPAttr{}, rxe.QPAttrTimeout|rxe.QPAttrRetryCnt|rxe.QPAttrRNRRetry, at(5))
+		}, []string{timeoutZero, retryZero, rnrRetryZero}},
 		{"other settings", func(r *rig) { r.Modified(r.qp, &rxe.QPAttr{}, rxe.QPAttrState, at(5)) }, nil},
 		{"left", func(r *rig) { r.Ended("qp", at(5)); r.Ended("cq", at(5)); r.Close(false) }, []string{leak}},
 		{"all left, as the device is gone", func(r *rig) { r.Close(true) }, nil},
@@ -259,7 +320,7 @@ var update = flag.Bool("update", false, "write the table of docs/sanitizer.md")
 
 // TestTable: docs/sanitizer.md has all checks.
 func TestTable(t *testing.T) {
-	const page, head, foot = "../../../docs/sanitizer.md", "All are on:\n", "\nAn error breaks"
+	const page, head, foot = "../../../docs/sanitizer.md", "chooses a group:\n", "\nAn error breaks"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +339,10 @@ func TestTable(t *testing.T) {
 			fmt.Fprintf(&b, "\n**%s**\n\n", group)
 		}
 		level := ""
-		if c.Level != Error {
+		switch {
+		case c.Off:
+			level = " (" + string(c.Level) + ", off)"
+		case c.Level != Error:
 			level = " (" + string(c.Level) + ")"
 		}
 		fmt.Fprintf(&b, "- `%s`%s: %s\n", c.Name, level, c.What)
@@ -295,9 +359,9 @@ func TestTable(t *testing.T) {
 
 // TestSelection: the value of --sanitize.
 func TestSelection(t *testing.T) {
-	every := len(checks)
+	every, off := len(checks), 4
 	for text, want := range map[string]int{
-		"all": every, "": every, "-leak": every - 1, "all,-keys": every - 7, "leak": 1, "keys,-key-range": 6, "queues,rnr": 4,
+		"all": every, "": every - off, "default": every - off, "-leak": every - off - 1, "all,-races": every - 3, "races": 3, "all,-keys": every - 7, "leak": 1, "keys,-key-range": 6, "queues,rnr": 5,
 	} {
 		s, err := ParseSelection(text)
 		n := 0

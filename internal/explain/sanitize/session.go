@@ -26,6 +26,8 @@ type Session struct {
 	qps      map[qpName]*object
 	regions  map[keyName]*object
 	ended    []*object // regions that were deregistered, the oldest first
+	fetches  []claim   // local ranges of READs and atomics
+	claims   []claim   // remote ranges, if races are looked for
 }
 
 // qpName is what a peer calls a queue pair of this run.
@@ -59,7 +61,12 @@ type File struct {
 	// written has the last ranges that the device was about to write, which it may still do.
 	written [lastWrites]span
 	writes  int
+	failed  func() // OnError
 }
+
+// OnError sets what is called at each error of the process, before the program can notice a
+// completion of it. It must not block.
+func (f *File) OnError(do func()) { f.failed = do }
 
 // Open returns the File of a device that a process opens.
 func (s *Session) Open(pid int, program, device string) *File {
@@ -124,4 +131,7 @@ func (f *File) find(name string, finding Finding) {
 	finding.Check, finding.Level, finding.See, finding.Count = name, c.Level, c.See, 1
 	finding.PID, finding.Program, finding.Device = f.pid, f.program, f.device
 	s.findings = append(s.findings, finding)
+	if f.failed != nil && c.Level == Error {
+		f.failed()
+	}
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// maxCopies is how often a packet arrives again at most, whatever many rules say.
-const maxCopies = 16
-
 // effect is what all rules that hit a packet do to it.
 type effect struct {
 	lost bool
@@ -82,7 +79,7 @@ func (e *effect) change(h *fault.Hit) {
 		e.damage = ^e.damage
 	case h.Bit != nil:
 		was := slices.Clone(e.data)
-		e.data[*h.Bit/8] ^= 0x80 >> (*h.Bit % 8)
+		e.data[*h.Bit/octetBits] ^= highBit >> (*h.Bit % octetBits)
 		e.damage ^= wire.DamageOf(was, e.data)
 	default:
 		h.ChangeField(e.data)
@@ -100,8 +97,8 @@ func (e *effect) class(was uint8) uint8 {
 // congested is the ECN codepoint "congestion experienced" (RFC 3168).
 const congested = 3
 
-// holdTime is how long a packet waits for those that overtake it. Those may never come.
-func holdTime(h *fault.Hit) time.Duration { return cmp.Or(h.Time, 20*time.Millisecond) }
+// holdTime is how long a packet waits for those that overtake it.
+func holdTime(h *fault.Hit) time.Duration { return cmp.Or(h.Time, defaultHold) }
 
 // acts are what rules did, as a capture says it.
 var acts = map[fault.What]string{

@@ -21,10 +21,6 @@ type waiting[T any] struct {
 // none reports whether nothing is held.
 func (h *held[T]) none() bool { return h.n.Load() == 0 }
 
-// maxHeld bounds the packets of a flow that are held at a time. Each packet that passes them is
-// compared with all.
-const maxHeld = 1024
-
 // hold holds an item until by packets of the flow have passed. The function that it returns takes
 // the item out; it reports false if the item has gone already. It is nil if too many are held.
 func (h *held[T]) hold(f flow, by uint64, item T) (take func() bool) {

@@ -10,17 +10,6 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// Limits of the queue of delayed packets. Delivery may block on a program's memory (package
-// standby).
-const (
-	// laterBytes bounds the memory of the packets of a device, and laterShare that of those whose
-	// rules one payer pays for.
-	laterBytes = 256 << 20
-	laterShare = 64 << 20
-
-	laterClose = time.Second
-)
-
 // late is a packet that goes on later: one that the device sent, or one that arrived.
 type late struct {
 	hit   fault.Hit // whose payer pays for the packet
@@ -31,13 +20,6 @@ type late struct {
 	sent  wire.Burst  // without a route: none
 	came  wire.Datagram
 }
-
-// What a packet takes besides its bytes: late, its route, and its places in the heap, in the
-// owner's set, and in held.
-const (
-	lateBytes = 768
-	heldBytes = 512
-)
 
 // memory returns what the packet takes.
 func (p *late) memory() int64 {
@@ -308,7 +290,7 @@ func (h *dueHeap) Pop() any {
 	last := list[len(list)-1]
 	list[len(list)-1] = nil
 	list = list[:len(list)-1]
-	if len(list) < cap(list)/4 && cap(list) > 64 {
+	if len(list) < cap(list)/heapSparse && cap(list) > heapKept {
 		list = append(make(dueHeap, 0, cap(list)/2), list...)
 	}
 	*h = list

@@ -14,6 +14,9 @@ func TestOwnLimits(t *testing.T) {
 	device := rxe.DefaultLimits()
 	for _, l := range rxe.Limits() {
 		own := device.Limit(l)
+		if l == rxe.LimitUC {
+			own = device.Limit(rxe.LimitQP)
+		}
 		if l == rxe.LimitMemory {
 			own = 1 << 50
 		} else if r, err := fault.Parse(fmt.Sprintf("limits set,%v=%d", l, own)); err == nil {

@@ -277,6 +277,7 @@ func ends(pkt []byte, route wire.QPN) (src, dest wire.QPN) {
 	return route, dest
 }
 
+// number reads 24 bits (IBA 9.2).
 func number(b []byte) wire.QPN { return wire.QPN(uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])) }
 
 // flow is the packets that may overtake each other.

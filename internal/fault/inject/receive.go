@@ -13,7 +13,7 @@ func (l *Link) Receive(batch []wire.Datagram, next func([]wire.Datagram)) {
 		return
 	}
 	var kept []wire.Datagram // instead of batch; nil: all of it so far
-	var hits [4]fault.Hit
+	var hits [hitsPerPacket]fault.Hit
 	var to wire.QPN // the last packet's, and whether a rule may concern it
 	asked, concerned := false, false
 	for i := range batch {

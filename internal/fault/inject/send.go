@@ -19,7 +19,7 @@ func (l *Link) Send(bursts []wire.Burst, next engine.Carrier) {
 		return
 	}
 	var o *out // nil: everything before is passed on as it is
-	var hits [4]fault.Hit
+	var hits [hitsPerPacket]fault.Hit
 	for i := range bursts {
 		b := &bursts[i]
 		if !l.wants(b) {

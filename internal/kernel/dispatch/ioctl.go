@@ -66,15 +66,17 @@ func (k *Call) run(m *MethodSpec) error {
 	if err := k.Attrs.copyIn(k.Caller); err != nil {
 		return err
 	}
-	if a := k.Attrs.Get(uapi.AttrUHWIn); a != nil {
-		k.UHWIn = a.Data
+	if m.private() {
+		if a := k.Attrs.Get(uapi.AttrUHWIn); a != nil {
+			k.UHWIn = a.Data
+		}
+		k.UHWOut = k.Attrs.Output(uapi.AttrUHWOut)
 	}
-	k.UHWOut = k.Attrs.Output(uapi.AttrUHWOut)
 	if err := k.verb(m.Verb); err != nil {
 		return err
 	}
 	if m.Destroys {
-		if err := k.destroyFound(k.Attrs.Object(uapi.AttrDestroyHandle)); err != nil {
+		if err := k.destroyFound(k.Attrs.Object(m.Attrs[0].ID)); err != nil {
 			return err
 		}
 	}

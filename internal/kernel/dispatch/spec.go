@@ -44,7 +44,7 @@ type MethodSpec struct {
 	Verb   string // what Owner.Verb is called with; "": it is not called
 	Attrs  []AttrSpec
 	Handle func(*Call) error
-	// Destroys says that attribute 0 is destroyed before handle is called.
+	// Destroys says that the object of the first attribute is destroyed before Handle is called.
 	Destroys bool
 	// Absent says that the kernel does not have the method for rdma_rxe.
 	Absent bool
@@ -97,6 +97,13 @@ var (
 	UHWIn  = Inputs(uapi.AttrUHWIn, 0, MaxAttrLen)
 	UHWOut = OutputAny(uapi.AttrUHWOut, 0)
 )
+
+// private reports whether the method has a private part. A driver gives its own attributes the same
+// numbers.
+func (m *MethodSpec) private() bool {
+	spec := m.find(uapi.AttrUHWIn)
+	return spec != nil && *spec == UHWIn
+}
 
 type MethodKey struct {
 	Object uapi.ObjectType

@@ -17,10 +17,6 @@ type waitingEvent struct {
 	n uint32
 }
 
-// maxPortEvents bounds the list for events of the port. Beyond it, a new event replaces
-// the last one.
-const maxPortEvents = 4096
-
 func (b *backlog) empty() bool { return len(b.order) == 0 }
 
 func (b *backlog) add(e Event) {

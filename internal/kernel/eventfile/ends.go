@@ -9,10 +9,6 @@ import (
 	"github.com/gorxe/gorxe/internal/sys/fdid"
 )
 
-// pipeMemory is an estimate, on the safe side: the kernel limits how much memory a
-// user's pipes take (pipe-user-pages-soft).
-const pipeMemory = 64 << 10
-
 // PipeCost is what a pipe takes of a budget. One of its files waits for room in it.
 var PipeCost = quota.Cost{Memory: pipeMemory, Files: 2}
 

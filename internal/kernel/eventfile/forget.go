@@ -65,10 +65,6 @@ func (p *Pipe) takeBack(handle uint64) (dropped uint32, rest []byte) {
 	return dropped, nil
 }
 
-// maxPipe bounds how much drain reads: the largest pipe that an ordinary user gets
-// (pipe-max-size). A program can write to the pipe as fast as drain reads it.
-const maxPipe = 1 << 20
-
 // reopen opens a reading end of the pipe with the writing end w. It does not block.
 func reopen(w int) (int, error) {
 	return unix.Open("/proc/self/fd/"+strconv.Itoa(w), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -81,7 +77,7 @@ func (p *Pipe) drain() []byte {
 	}
 	defer func() { _ = unix.Close(r) }() // nothing to be written back
 	var all []byte
-	for buf := make([]byte, 16*pipeBuf); len(all) < maxPipe; {
+	for buf := make([]byte, drainBytes); len(all) < maxPipe; {
 		n, err := unix.Read(r, buf)
 		if err == unix.EINTR {
 			continue

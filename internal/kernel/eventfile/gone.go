@@ -42,7 +42,7 @@ func (g *goner) watch(fd int) {
 
 // any reports whether a file was closed since the last call.
 func (g *goner) any() bool {
-	var events [64]unix.EpollEvent
+	var events [closesPerRead]unix.EpollEvent
 	for found := g.unsound; ; found = true {
 		n, err := unix.EpollWait(g.epoll, events[:], 0)
 		if err != nil || n == 0 {

@@ -26,12 +26,6 @@ type File interface {
 	Close()
 }
 
-const (
-	fewEventFiles = 16
-	fewToSweep    = 64   // so many are looked through at each look; a goner costs a descriptor
-	maxEventFiles = 4096 // of one kind, for one open; each takes a descriptor of the daemon
-)
-
 // Add appends a file; EMFILE if there are too many. The budget pays for what the list itself takes.
 func (l *List[T]) Add(f T, budget *quota.Budget) error {
 	if len(l.files) >= max(l.dropAt, fewEventFiles) {

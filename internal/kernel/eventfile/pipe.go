@@ -68,13 +68,6 @@ type sentEvents struct {
 	handle uint64
 }
 
-// maxEventSize is the largest record: struct ib_uverbs_async_event_desc.
-const maxEventSize = 16
-
-// pipeBuf is the size of the largest write that a pipe takes as a whole or not at all
-// (PIPE_BUF). It is a multiple of every record's size.
-const pipeBuf = 4096
-
 // NewPipe makes a pipe for records of size bytes.
 func NewPipe(size int, budget *quota.Budget) (*Pipe, error) {
 	r, w, id, err := openEnds(budget)

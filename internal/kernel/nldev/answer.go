@@ -40,7 +40,7 @@ func init() {
 
 		// These change something, or show more than this device has.
 		cmdSet: {admin: true, do: refuse}, cmdNewLink: {admin: true, do: refuseLink}, cmdDelLink: {admin: true, do: refuse},
-		cmdSysSet: {admin: true, do: refuse}, cmdStatSet: {admin: true, do: refuse}, cmdStatDel: {admin: true, do: refuse},
+		cmdSysSet: {admin: true, do: setSystem}, cmdStatSet: {admin: true, do: refuse}, cmdStatDel: {admin: true, do: refuse},
 		cmdNewDev: {admin: true, do: refuse}, cmdDelDev: {admin: true, do: refuse},
 		cmdResQPGetRaw: {admin: true, do: refuse, dump: refuse}, cmdResCQGetRaw: {admin: true, do: refuse, dump: refuse},
 		cmdResMRGetRaw: {admin: true, do: refuse, dump: refuse}, cmdResSRQGetRaw: {admin: true, do: refuse, dump: refuse},

@@ -50,6 +50,36 @@ func TestSystem(t *testing.T) {
 	}
 }
 
+// TestNetnsMode: an administrator changes the mode, others do not.
+func TestNetnsMode(t *testing.T) {
+	w := newWorld()
+	for _, c := range []struct {
+		admin bool
+		value []byte // nil: the attribute is missing
+		want  unix.Errno
+		mode  byte // afterwards
+	}{
+		{false, []byte{0}, unix.EPERM, 1},
+		{true, []byte{2}, unix.EINVAL, 1},
+		{true, nil, unix.EINVAL, 1},
+		{true, []byte{0}, 0, 0},
+		{false, []byte{1}, unix.EPERM, 0},
+		{true, []byte{1}, 0, 1},
+	} {
+		var put []func(*builder)
+		if c.value != nil {
+			put = append(put, func(m *builder) { m.bytes(attrSysNetnsMode, c.value) })
+		}
+		got := ask(t, w, asking{admin: c.admin}, request(cmdSysSet, unix.NLM_F_ACK, put...))
+		if len(got) != 1 || errnoIn(t, got[0]) != c.want {
+			t.Errorf("%+v: %+v", c, got)
+		}
+		if f := single(t, ask(t, w, asking{}, request(cmdSysGet, 0))); f.get(t, attrSysNetnsMode)[0] != c.mode {
+			t.Errorf("%+v: the system is %+v", c, f)
+		}
+	}
+}
+
 func TestChardevs(t *testing.T) {
 	f := single(t, ask(t, newWorld(), asking{}, request(cmdGetChardev, 0, dev(0), str(attrChardevType, "uverbs"))))
 	// huge_encode_dev(231:192)

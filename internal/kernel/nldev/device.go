@@ -128,18 +128,35 @@ func dumpPorts(c *call) error {
 	return nil
 }
 
-// getSystem is nldev_sys_get_doit of a system whose devices are visible in every network
-// namespace, and that has no events to monitor. Pages of registered memory are shared with a
-// child until one of the two writes: nothing pins them.
+// getSystem is nldev_sys_get_doit of a system that has no events to monitor. Pages of registered
+// memory are shared with a child until one of the two writes: nothing pins them.
 func getSystem(c *call) error {
 	if err := c.parse(); err != nil {
 		return err
 	}
 	m := c.begin(cmdSysGet)
-	m.u8(attrSysNetnsMode, netnsShared)
+	mode := uint8(netnsShared)
+	if c.src.Exclusive() {
+		mode = netnsExclusive
+	}
+	m.u8(attrSysNetnsMode, mode)
 	m.u8(attrSysPrivilegedQKey, 0)
 	m.u8(attrSysCopyOnFork, 1)
 	return c.send(m)
+}
+
+// setSystem is nldev_set_sys_set_doit for the mode of network namespaces. It changes what getSystem
+// answers, and nothing else: the daemon's devices belong to one namespace anyway.
+func setSystem(c *call) error {
+	if err := c.parse(); err != nil {
+		return err
+	}
+	mode := c.attrs[attrSysNetnsMode]
+	if mode == nil || mode[0] > netnsShared {
+		return unix.EINVAL
+	}
+	c.src.SetExclusive(mode[0] == netnsExclusive)
+	return nil
 }
 
 // getChardev is nldev_get_chardev.

@@ -139,7 +139,8 @@ const (
 )
 
 const (
-	netnsShared     = 1 // RDMA_NL_SYS_NETNS..: every namespace sees the devices
+	netnsExclusive  = 0 // each network namespace has devices of its own
+	netnsShared     = 1 // every namespace sees the devices
 	counterModeNone = 0 // RDMA_COUNTER_MODE_NONE
 	firstPort       = 1
 	ports           = 1

@@ -264,11 +264,9 @@ func (s *SRQ) put(m *builder, _ bool) {
 // maxSRQRanges bounds the ranges of an SRQ's queue pairs, so that its entry fits a datagram.
 const maxSRQRanges = 100
 
-// srqQPs is fill_res_srq_qps.
+// srqQPs is fill_res_srq_qps. An SRQ without queue pairs has an empty table: iproute2 leaves out
+// one that has none.
 func (m *builder) srqQPs(qps []uint32) {
-	if len(qps) == 0 {
-		return
-	}
 	table := m.nest(attrResQP)
 	for range maxSRQRanges {
 		if len(qps) == 0 {

@@ -20,6 +20,7 @@ const (
 type world struct {
 	devices   []*Device
 	resources Resources
+	exclusive bool
 }
 
 func newWorld() *world {
@@ -47,7 +48,9 @@ func newWorld() *world {
 	return w
 }
 
-func (w *world) Devices() []*Device { return w.devices }
+func (w *world) Devices() []*Device     { return w.devices }
+func (w *world) Exclusive() bool        { return w.exclusive }
+func (w *world) SetExclusive(only bool) { w.exclusive = only }
 func (w *world) CharDevs() []CharDev {
 	return []CharDev{{Type: "rdma_cm", Name: "rdma_cm", Dev: unix.Mkdev(10, 1000), ABI: 4}}
 }

@@ -10,6 +10,10 @@ type Source interface {
 	CharDevs() []CharDev
 	// Resources returns the resources of a device that the caller may see, as they are now.
 	Resources(d *Device) *Resources
+	// Exclusive tells whether each network namespace is said to have devices of its own.
+	// SetExclusive changes that.
+	Exclusive() bool
+	SetExclusive(bool)
 }
 
 // Device is an RDMA device. It has one port.

@@ -29,6 +29,7 @@ type Device struct {
 	HCAType      string // the same
 	BoardID      string // the same; some monitors want both
 	Netdev       string // the network interface: the GIDs' ndevs
+	NetdevDir    string // where it is below /sys/devices; empty: nobody knows
 	ShowsNetdev  bool   // the file parent names it, too
 	Owner        uint32 // the user that may use management datagrams, and read OwnerCounters
 

@@ -80,6 +80,7 @@ type Node struct {
 
 	mtime    time.Time
 	target   string
+	leads    string // of a Link whose target is not relative to Path: where it points
 	read     func() (string, error)
 	children []Entry // of a Dir
 	table    *table  // of a Dir: more children, by number

@@ -35,6 +35,7 @@ func (b *builder) parentDevice(p *Parent, d *Device) {
 	b.owned = append(b.owned, dir, driver)
 	if p.isPCI() {
 		b.pci(p, d.OnBus)
+		b.netdevParent(p, d)
 	}
 }
 

@@ -12,6 +12,7 @@ const (
 	busPCI        = "pci"
 	pciDevices    = "/sys/bus/pci/devices"
 	classPCIBus   = "/sys/class/pci_bus"
+	classNet      = "/sys/class/net"
 	pciConfigSize = 256 // of the configuration space without PCI Express's extension
 )
 
@@ -45,6 +46,22 @@ func (b *builder) pci(p *Parent, hostDevices []string) {
 	b.constant(dir+"/resource", strings.Repeat("0x0000000000000000 0x0000000000000000 0x0000000000000000\n", 13))
 	b.constant(dir+"/irq", "0\n")
 	b.setting(dir+"/enable", "1\n")
+}
+
+// netdevParent lets the network interface name the adapter as its parent. The target is that of an
+// interface below the adapter, which programs take apart.
+func (b *builder) netdevParent(p *Parent, d *Device) {
+	if d.Netdev == "" || d.Netdev == "lo" {
+		return
+	}
+	for _, dir := range []string{classNet + "/" + d.Netdev, d.NetdevDir} {
+		link := dir + "/device"
+		if dir == "" || b.nodes[link] != nil {
+			continue // several adapters share the interface
+		}
+		b.add(Node{Path: link, Kind: Link, Mode: 0o777, target: "../../../" + path.Base(p.dir()), leads: p.dir()})
+		b.owned = append(b.owned, link)
+	}
 }
 
 // uevent is what the parent says of itself (drivers/pci/pci-driver.c: pci_uevent).

@@ -18,6 +18,7 @@ func adapter() Device {
 		"modalias": "pci:v000015B3d0000101Bsv000015B3sd00000006bc02sc00i00",
 	}}
 	d.NUMA = &NUMANode{Number: 1, CPUs: "c", CPUList: "2-3"}
+	d.NetdevDir = "/sys/devices/virtual/net/eth0"
 	d.OnBus = []string{"0000:00:00.0", "0000:00:1f.2"}
 	return d
 }
@@ -39,6 +40,11 @@ func TestPCIParent(t *testing.T) {
 		"/sys/class/infiniband_verbs/uverbs0/abi_version": "1\n",
 		"/sys/class/infiniband_mad/umad0/device/vendor":   "0x15b3\n",
 		"/sys/class/infiniband/mlx5_0/device/uevent":      uevent + "MODALIAS=" + d.Parent.Attributes["modalias"] + "\n",
+		// sriov-device-plugin, Node Feature Discovery
+		"/sys/class/net/eth0/device/infiniband/mlx5_0/node_type":            "1: CA\n",
+		"/sys/class/net/eth0/device/vendor":                                 "0x15b3\n",
+		"/sys/devices/virtual/net/eth0/device/infiniband_verbs/uverbs0/dev": "231:192\n",
+		"/sys/class/net/eth0/device/sriov_totalvfs":                         "",
 		// net_ib and the topology of NCCL (src/graph/xml.cc: getPciPath), rdmamap, hwloc
 		"/sys/class/pci_bus/fe00:03/../../fe00:03:00.0/class":                 "0x020000\n",
 		"/sys/bus/pci/devices/fe00:03:00.0/infiniband/mlx5_0/node_type":       "1: CA\n",
@@ -73,6 +79,12 @@ func TestPCIParent(t *testing.T) {
 	if n, err := tree.Lookup("/sys/class/infiniband/mlx5_0/device/subsystem", false); err != nil || n.target != "../../../bus/pci" {
 		t.Errorf("the bus is %+v, %v", n, err)
 	}
+	if n, err := tree.Lookup("/sys/class/net/eth0/device", false); err != nil || n.Target() != "../../../fe00:03:00.0" {
+		t.Errorf("the interface's device is %+v, %v", n, err)
+	}
+	if New([]Device{device("rxe0", 0)}).Owns("/sys/class/net/eth0/device") {
+		t.Error("rdma_rxe gives the interface a parent")
+	}
 	for _, tt := range []struct {
 		path         string
 		owned, above bool
@@ -81,6 +93,9 @@ func TestPCIParent(t *testing.T) {
 		{at + "/driver", true, false},
 		{"/sys/bus/pci/drivers/other_core", true, false},
 		{"/sys/bus/pci", false, true},
+		{"/sys/class/net/eth0", false, true},
+		{"/sys/class/net/eth0/device", true, false},
+		{"/sys/class/net/eth1/device", false, false},
 		{"/sys/bus/pci/devices/0000:00:1f.2", false, false},
 		{"/sys/bus/pci/devices/fe00:03:00.0", true, false},
 		{"/sys/class/pci_bus", false, true},

@@ -55,7 +55,7 @@ var deviceTrees = map[string]bool{"bus": true, "class": true, "dev": true, "devi
 //   - anywhere in /sys, names that are infiniband or begin with infiniband_: the classes, and
 //     the directories where PCI devices keep their RDMA devices
 //   - the parents of the tree's devices, with their driver, and the root of their bus if that is
-//     PCI
+//     PCI. Their network interfaces name them
 //
 // The directory /sys/bus/pci/devices is the tree's if it has devices there, but what is in it
 // beside them is the host's.
@@ -175,6 +175,9 @@ func (t *Tree) Walk(p string, follow bool) (n *Node, outside string, err error) 
 				return nil, "", unix.ELOOP
 			}
 			rest = n.target + slash(rest)
+			if n.leads != "" {
+				at, rest = "/", n.leads+strings.TrimPrefix(rest, n.target)
+			}
 		case n.Kind != Dir && wantDir:
 			return nil, "", unix.ENOTDIR
 		default:

@@ -46,6 +46,7 @@ type Device struct {
 	numbers     numbers
 	tables      dispatch.Tables // with the driver's methods
 	xrc         bool            // the driver has XRC
+	sameKeys    bool            // provider.SameKeys
 	describe    func(fd int) (bufmem.Info, error)
 
 	// owners maps objects of the engine to the objects that events name. Several programs may have
@@ -74,6 +75,9 @@ func NewDevice(cfg Config) (*Device, error) {
 	}
 	if x, ok := cfg.Driver.(provider.XRC); ok && x.HasXRC() {
 		d.xrc, d.tables = true, withXRC(d.tables)
+	}
+	if s, ok := cfg.Driver.(provider.SameKeys); ok {
+		d.sameKeys = s.HasSameKeys()
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)

@@ -38,6 +38,9 @@ func tablesWith(own provider.Methods) dispatch.Tables {
 		}
 		delete(t.Absent, key.Object)
 	}
+	if !t.Absent[uapi.ObjDM] {
+		t.Methods[dispatch.MethodKey{Object: uapi.ObjMR, Method: uapi.MethodDMMRReg}] = &methodDMMRReg
+	}
 	return t
 }
 

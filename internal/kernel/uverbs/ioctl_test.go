@@ -93,7 +93,7 @@ func TestAbsentMethods(t *testing.T) {
 		{"FLOW_ACTION_ESP_CREATE", uapi.ObjFlowAction, 0}, {"FLOW_ACTION_DESTROY", uapi.ObjFlowAction, 1},
 		{"DM_ALLOC", uapi.ObjDM, 0}, {"DM_FREE", uapi.ObjDM, 1}, {"DM_MR_REG", uapi.ObjMR, uapi.MethodDMMRReg},
 		{"COUNTERS_CREATE", uapi.ObjCounters, 0}, {"COUNTERS_DESTROY", uapi.ObjCounters, 1}, {"COUNTERS_READ", uapi.ObjCounters, 2},
-		{"REG_MR of Linux 6.17", uapi.ObjMR, 5}, {"QUERY_PORT_SPEED", uapi.ObjDevice, 7}, {"QUERY_COMP_CNTR_CAPS", uapi.ObjDevice, 8},
+		{"REG_MR of Linux 6.17", uapi.ObjMR, 5}, {"QUERY_COMP_CNTR_CAPS", uapi.ObjDevice, 8},
 		{"DMAH_ALLOC", 17, 0}, {"DMABUF_ALLOC", 18, 0}, {"COMP_CNTR_CREATE", 19, 0}, {"QP_ATTACH_COMP_CNTR", uapi.ObjQP, 2},
 	} {
 		p.reset()

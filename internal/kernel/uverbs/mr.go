@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/sys/bufmem"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
@@ -31,7 +32,8 @@ type region struct {
 	length uint64
 	iova   uint64 // as work requests and peers name it
 	access rxe.Access
-	dmabuf *bufmem.DMABuf // which space is then; nil: space is the program's
+	dmabuf *bufmem.DMABuf        // which space is then; nil: space is the program's
+	dm     provider.DeviceMemory // likewise
 }
 
 func (r *mrRes) Destroy(*dispatch.Object, bool) error {
@@ -45,7 +47,11 @@ func (r *mrRes) Destroy(*dispatch.Object, bool) error {
 		return err
 	}
 	r.f.keys.dropMR(lkey)
-	r.get().dmabuf.Close()
+	g := r.get()
+	g.dmabuf.Close()
+	if g.dm != nil {
+		g.dm.Release()
+	}
 	return nil
 }
 
@@ -61,11 +67,12 @@ func (r *mrRes) set(to region) {
 	r.region = to
 }
 
-// rkey is the key for peers: none without a right for them (rxe_mr_init).
+// rkey is the key for peers: none without a right for them (rxe_mr_init), unless the driver has it
+// so.
 func (r *mrRes) rkey() uint32 {
 	const remote = rxe.AccessRemoteRead | rxe.AccessRemoteWrite | rxe.AccessRemoteAtomic |
 		rxe.AccessFlushGlobal | rxe.AccessFlushPersist
-	if r.get().access&remote == 0 {
+	if r.get().access&remote == 0 && !r.f.dev.sameKeys {
 		return 0
 	}
 	return uint32(r.mr.RKey())
@@ -167,6 +174,9 @@ func writeReregMR(k *call, req *uapi.ReregMRReq) error {
 	}
 	defer release()
 	g := r.get()
+	if g.dm != nil {
+		return kernel.Refuse(unix.EOPNOTSUPP, "mr", "is of device memory", "register the memory once more")
+	}
 	old := g.dmabuf
 	if what&rxe.ReregAccess != 0 {
 		if err := checkAccess(access); err != nil {

@@ -24,7 +24,7 @@ func writeAllocPD(k *call, _ *uapi.AllocPDReq) error {
 		return err
 	}
 	o.Res = &pdRes{pd, k.f.dev.numbers.pds.Add(1)}
-	if err := k.f.ctx.CreatedPD(udata{k}, pd); err != nil {
+	if err := k.f.ctx.CreatedPD(udata{k}, pd, o.Handle); err != nil {
 		return err
 	}
 	return dispatch.Respond(&k.Call, uapi.AllocPDResp{PDHandle: o.Handle})

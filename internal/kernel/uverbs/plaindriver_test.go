@@ -83,13 +83,13 @@ func (c *plainContext) Begin(u provider.UData) (err error) {
 
 const plainVendor = 0x02c9
 
-func (c *plainContext) QueryDevice(u provider.UData, a *rxe.DeviceAttr) error {
+func (c *plainContext) QueryDevice(u provider.UData, a *provider.DeviceAttr) error {
 	a.VendorID = plainVendor
 	resp := plainQueryResp{0xca95}
 	return u.Respond(uapi.BytesOf(&resp))
 }
 
-func (c *plainContext) CreatedPD(u provider.UData, _ *rxe.PD) error {
+func (c *plainContext) CreatedPD(u provider.UData, _ *rxe.PD, _ uint32) error {
 	c.pds++
 	resp := plainPDResp{c.pds}
 	return u.Respond(uapi.BytesOf(&resp))

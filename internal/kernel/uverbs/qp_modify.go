@@ -32,13 +32,20 @@ func writeExModifyQP(k *call, req *uapi.ExModifyQPReq) error {
 	return dispatch.Respond(&k.Call, uapi.ExModifyQPResp{ResponseLength: dispatch.ResponseLength[uapi.ExModifyQPResp](&k.Call)})
 }
 
+// ignoredAttrs are what programs set of a half of XRC that does not have it (uverbs_cmd.c:
+// modify_qp_mask).
+var ignoredAttrs = map[rxe.QPType]rxe.QPAttrMask{
+	rxe.QPXRCIni: rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer,
+	rxe.QPXRCTgt: rxe.QPAttrMaxRdAtomic | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry,
+}
+
 // modifyQP is uverbs_cmd.c:modify_qp and rxe_modify_qp.
 func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 	r, err := dispatch.Held[*qpRes](&k.Call, uapi.ObjQP, req.QPHandle)
 	if err != nil {
 		return err
 	}
-	mask := rxe.QPAttrMask(req.AttrMask)
+	mask := rxe.QPAttrMask(req.AttrMask) &^ ignoredAttrs[r.qp.Type()]
 	if err := k.f.dev.checkModify(req, mask); err != nil {
 		return err
 	}
@@ -46,16 +53,14 @@ func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 		return err
 	}
 	attr := engineQPAttr(req)
-	if k.f.watcher != nil {
-		k.f.watcher.Modifying(r.qp, &attr, mask, k.Caller)
+	err = r.mem.Modify(udata{k}, &attr, mask)
+	if k.f.watcher != nil && err == nil {
+		k.f.watcher.Modified(r.qp, &attr, mask, k.Caller)
 	}
-	if err := r.mem.Modify(udata{k}, &attr, mask); err != nil {
-		return err
-	}
-	if mask&rxe.QPAttrState != 0 {
+	if err == nil && mask&rxe.QPAttrState != 0 {
 		k.f.moved(r.qp.Num(), attr.State.String())
 	}
-	return nil
+	return err
 }
 
 // privilegedQKey is the bit of a controlled Q_Key (IBA 10.2.5; kernel: IB_QP_SET_QKEY).

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -102,8 +103,8 @@ func writeQueryDevice(k *call) error {
 }
 
 // deviceAttr returns what the program is told of the device.
-func (k *call) deviceAttr() (rxe.DeviceAttr, error) {
-	a := k.f.sub.Attr()
+func (k *call) deviceAttr() (provider.DeviceAttr, error) {
+	a := provider.DeviceAttr{DeviceAttr: k.f.sub.Attr()}
 	if k.f.dev.xrc {
 		a.Cap |= rxe.CapXRC
 	}
@@ -125,6 +126,10 @@ func writeExQueryDevice(k *call) error {
 	if err != nil {
 		return err
 	}
+	xrcODP := uint32(0)
+	if k.f.dev.xrc { // as mlx5_ib has it
+		xrcODP = uapi.ODPSend | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv
+	}
 	return dispatch.Respond(&k.Call, uapi.ExQueryDeviceResp{
 		Base:           k.f.query(&a),
 		ResponseLength: dispatch.ResponseLength[uapi.ExQueryDeviceResp](&k.Call),
@@ -136,12 +141,17 @@ func writeExQueryDevice(k *call) error {
 			UCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPSRQRecv,
 			UDODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPSRQRecv,
 		},
+		XRCODPCaps:       xrcODP,
+		TimestampMask:    a.TimestampMask,
+		HCACoreClock:     a.ClockKHz,
 		DeviceCapFlagsEx: uint64(a.Cap),
+		CQModerationCaps: uapi.CQModerationCaps{MaxCount: a.MaxCQCount, MaxPeriod: a.MaxCQPeriod},
+		MaxDMSize:        a.MaxDMSize,
 	})
 }
 
 // query is copy_query_dev_fields of uverbs_cmd.c.
-func (f *File) query(a *rxe.DeviceAttr) uapi.QueryDeviceResp {
+func (f *File) query(a *provider.DeviceAttr) uapi.QueryDeviceResp {
 	r := uapi.QueryDeviceResp{
 		FWVer:                 f.dev.fwVer,
 		MaxMRSize:             a.MaxMRSize,

@@ -112,14 +112,17 @@ func TestRefusals(t *testing.T) {
 
 // notWalked are reasons that no call of this test is given, and why.
 var notWalked = map[sentence]string{
-	{"was destroyed during the call", "resize it before destroy_cq"}:     "it takes another thread",
-	{"was destroyed during the call", "resize it before destroy_srq"}:    "it takes another thread",
-	{"is less than the completions that wait", "poll completions first"}: "it takes a completion during the call",
-	{"is less than the receives that wait", "ask for more"}:              "it takes a receive during the call",
-	{"takes no work requests", "see whether it was destroyed"}:           "it takes another thread, that destroys the queue pair",
-	{"a target has none", "leave it out"}:                                "it takes a driver with XRC: TestXRC",
-	{"only targets are shared", "use IBV_QPT_XRC_RECV"}:                  "it takes a driver with XRC: TestXRC",
-	{"is missing", "name both"}:                                          "uverbs has found both completion queues",
+	{"was destroyed during the call", "resize it before destroy_cq"}:         "it takes another thread",
+	{"was destroyed during the call", "resize it before destroy_srq"}:        "it takes another thread",
+	{"is less than the completions that wait", "poll completions first"}:     "it takes a completion during the call",
+	{"is less than the receives that wait", "ask for more"}:                  "it takes a receive during the call",
+	{"takes no work requests", "see whether it was destroyed"}:               "it takes another thread, that destroys the queue pair",
+	{"lacks zero_based", "add IBV_ACCESS_ZERO_BASED"}:                        "it takes a driver with device memory: TestDeviceMemory",
+	{"the range ends behind the memory", "end the region within the memory"}: "it takes a driver with device memory: TestDeviceMemory",
+	{"is of device memory", "register the memory once more"}:                 "it takes a driver with device memory: TestDeviceMemory",
+	{"a target has none", "leave it out"}:                                    "it takes a driver with XRC: TestXRC",
+	{"only targets are shared", "use IBV_QPT_XRC_RECV"}:                      "it takes a driver with XRC: TestXRC",
+	{"is missing", "name both"}:                                              "uverbs has found both completion queues",
 }
 
 // framing: what is wrong with a request whatever its verb is.

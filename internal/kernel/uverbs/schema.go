@@ -23,7 +23,7 @@ func init() {
 		{Object: uapi.ObjSRQ, Method: uapi.MethodSRQDestroy}: destroyMethod("SRQ_DESTROY", uapi.ObjSRQ, ioctlDestroyed,
 			dispatch.Required(dispatch.Output(uapi.AttrDestroyResp, uapi.SizeOf[uapi.DestroyResp]()))),
 	}
-	for _, m := range []map[dispatch.MethodKey]*dispatch.MethodSpec{schemaDevice, schemaQueues, schemaMR} {
+	for _, m := range []map[dispatch.MethodKey]*dispatch.MethodSpec{schemaDevice, schemaQueues, schemaMR, schemaPortSpeed} {
 		for key, spec := range m {
 			methods[key] = spec
 		}

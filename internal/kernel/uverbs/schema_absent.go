@@ -31,7 +31,6 @@ var absentMethods = map[dispatch.MethodKey]string{
 	{Object: uapi.ObjCounters, Method: 2}:            "COUNTERS_READ",
 
 	{Object: uapi.ObjMR, Method: 5}:       "REG_MR", // Linux 6.17
-	{Object: uapi.ObjDevice, Method: 7}:   "QUERY_PORT_SPEED",
 	{Object: uapi.ObjDevice, Method: 8}:   "QUERY_COMP_CNTR_CAPS",
 	{Object: uapi.ObjQP, Method: 2}:       "QP_ATTACH_COMP_CNTR",
 	{Object: uapi.ObjDMAH, Method: 0}:     "DMAH_ALLOC",

@@ -59,7 +59,8 @@ type CQStatus struct {
 // SRQStatus is a shared receive queue.
 type SRQStatus struct {
 	Handle           uint32
-	Entries, Waiting int // Waiting: posted and not used yet
+	Entries, Waiting int    // Waiting: posted and not used yet
+	Num              uint32 // of XRC: rxe.SRQ.Num
 }
 
 // QPStatus is a queue pair.
@@ -135,7 +136,7 @@ func (s *FileStatus) add(o *dispatch.Object) {
 		if !s.list(&s.LeftOut.SRQs) {
 			return
 		}
-		s.SRQs = append(s.SRQs, SRQStatus{Handle: o.Handle, Entries: entries, Waiting: waiting})
+		s.SRQs = append(s.SRQs, SRQStatus{Handle: o.Handle, Entries: entries, Waiting: waiting, Num: r.srq.Num()})
 	case *qpRes:
 		snapshot := r.qp.Snapshot()
 		s.Fill.Send.add(int(snapshot.SendQueue), int(r.caps.MaxSendWR))

@@ -4,9 +4,10 @@ import "strings"
 
 // methodVerbs are the methods of the ioctl form that are verbs of libibverbs, by their names. Some
 // are not called so: libibverbs has query_gid_table for a query of one entry, a rule for reg_mr
-// also concerns dma-bufs, and a doorbell asks for faults itself (writePostSend).
+// also concerns dma-bufs, and one for query_port also the speed. A doorbell asks for faults itself
+// (writePostSend).
 var methodVerbs = map[string]string{
-	"QUERY_PORT": "query_port", "QUERY_GID_TABLE": "query_gid_table", "QUERY_GID_ENTRY": "query_gid_table",
+	"QUERY_PORT": "query_port", "QUERY_PORT_SPEED": "query_port", "QUERY_GID_TABLE": "query_gid_table", "QUERY_GID_ENTRY": "query_gid_table",
 	"PD_DESTROY": "dealloc_pd", "MW_DESTROY": "dealloc_mw", "AH_DESTROY": "destroy_ah",
 	"MR_DESTROY": "dereg_mr", "REG_DMABUF_MR": "reg_mr", "ADVISE_MR": "advise_mr", "QUERY_MR": "query_mr",
 	"CQ_CREATE": "create_cq", "CQ_DESTROY": "destroy_cq",

@@ -115,6 +115,9 @@ func connectReqs(qp uint32, typ rxe.QPType, peer uint32) []uapi.ModifyQPReq {
 		DestQPNum: peer, MaxDestRdAtomic: 4, MaxRdAtomic: 4, MinRNRTimer: 1, RetryCnt: 7, RNRRetry: 7, Timeout: 14,
 		Dest: uapi.QPDest{DGID: wire.GIDFromAddr(rxedev.Addr), IsGlobal: 1, PortNum: 1, HopLimit: 64},
 	}
+	if typ == rxe.QPXRCIni || typ == rxe.QPXRCTgt {
+		typ = rxe.QPRC // programs set the same for both halves, as perftest does
+	}
 	var reqs []uapi.ModifyQPReq
 	for from := range rxe.QPRTS {
 		to := from + 1

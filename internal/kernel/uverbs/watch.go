@@ -15,8 +15,8 @@ type Watcher interface {
 	Made(id any, o Watched, c kernel.Caller)
 	Changed(id any, o Watched, c kernel.Caller)
 	Ended(id any, c kernel.Caller)
-	// Modifying sees a change of a queue pair, before it is made. It may fail.
-	Modifying(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller)
+	// Modified sees a change of a queue pair that the program made.
+	Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller)
 	// Posting sees a doorbell of a queue pair, before its work requests are posted.
 	Posting(q *rxe.QP, c kernel.Caller)
 }

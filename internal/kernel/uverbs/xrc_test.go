@@ -202,6 +202,9 @@ func TestXRC(t *testing.T) {
 			if s := list.SRQs; len(s) != 1 || s[0].Type != uapi.SRQTypeXRC || s[0].CQ != list.CQs[0].ID || second.f.Status(9).XRCDs != 1 {
 				t.Errorf("SRQs %+v, CQs %+v", s, list.CQs)
 			}
+			if s := second.f.Status(9).SRQs; len(s) != 1 || s[0].Num != second.srqn {
+				t.Errorf("status of SRQs: %+v, want number %#x", s, second.srqn)
+			}
 			if len(list.QPs) != 1 || !list.QPs[0].XRC || list.QPs[0].Type != uint8(rxe.QPXRCTgt) || list.QPs[0].Num != target.QPN {
 				t.Errorf("resources %+v", list.QPs)
 			}

@@ -94,7 +94,7 @@ func (c *userContext) Queues() int {
 func (c *userContext) Begin(provider.UData) error { return nil }
 
 // QueryDevice implements provider.Context (rxe_query_device).
-func (c *userContext) QueryDevice(u provider.UData, _ *rxe.DeviceAttr) error {
+func (c *userContext) QueryDevice(u provider.UData, _ *provider.DeviceAttr) error {
 	if len(u.Request()) > 0 || u.Room() > 0 {
 		return refuse("request or response", "has a private part, which rdma_rxe has not", "use the librxe of rdma-core")
 	}
@@ -102,7 +102,7 @@ func (c *userContext) QueryDevice(u provider.UData, _ *rxe.DeviceAttr) error {
 }
 
 // CreatedPD implements provider.Context. rdma_rxe ignores the private part (rxe_alloc_pd).
-func (c *userContext) CreatedPD(provider.UData, *rxe.PD) error { return nil }
+func (c *userContext) CreatedPD(provider.UData, *rxe.PD, uint32) error { return nil }
 
 // CreatedAH implements provider.Context. A librxe that leaves no room for the number
 // puts the address itself into its work requests (rxe_create_ah).

@@ -7,8 +7,45 @@ const (
 	registersAt      = 0x800
 	registerSize     = 0x200
 	registersPerPage = 2
-	armAt            = 0x20 // MLX5_CQ_DOORBELL
-	indexesPerPage   = 4    // by which libmlx5 numbers registers: NUM_BFREGS_PER_UAR
+	armAt            = 0x20      // MLX5_CQ_DOORBELL
+	indexesPerPage   = 4         // by which libmlx5 numbers registers: NUM_BFREGS_PER_UAR
+	invalidRegister  = 1<<31 - 1 // MLX5_IB_INVALID_BFREG
+)
+
+// The methods of mlx5_ib and their attributes (mlx5_user_ioctl_cmds.h).
+const (
+	driverOwn = 1 << 12 // UVERBS_ID_NS_SHIFT: numbers from here on are a driver's
+
+	objUAR            = driverOwn + 8 // MLX5_IB_OBJECT_UAR
+	methodUARAlloc    = driverOwn     // MLX5_IB_METHOD_UAR_OBJ_ALLOC
+	methodUARFree     = driverOwn + 1
+	attrUARHandle     = driverOwn // MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE
+	attrUARType       = driverOwn + 1
+	attrUAROffset     = driverOwn + 2
+	attrUARLength     = driverOwn + 3
+	attrUARPage       = driverOwn + 4
+	attrUARFree       = driverOwn // MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE
+	methodDMMapOp     = driverOwn // MLX5_IB_METHOD_DM_MAP_OP_ADDR
+	methodDMQuery     = driverOwn + 1
+	attrDMOffset      = driverOwn // MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET
+	attrDMPage        = driverOwn + 1
+	attrDMType        = driverOwn + 2
+	attrDMHandle      = driverOwn // of the other methods
+	attrDMOp          = driverOwn + 1
+	attrDMOpOffset    = driverOwn + 2
+	attrDMOpPage      = driverOwn + 3
+	attrDMQueryOffset = driverOwn + 1
+	attrDMQueryPage   = driverOwn + 2
+	attrDMQueryLength = driverOwn + 3
+	methodPortSpeed   = 7 // UVERBS_METHOD_QUERY_PORT_SPEED, of Linux 6.20
+	attrPortSpeedNum  = 0
+	attrPortSpeed     = 1
+	methodPort        = driverOwn // MLX5_IB_METHOD_QUERY_PORT
+	attrPortNum       = driverOwn
+	attrPort          = driverOwn + 1
+	methodPDQuery     = driverOwn // MLX5_IB_METHOD_PD_QUERY
+	attrPDHandle      = driverOwn
+	attrPDN           = driverOwn + 1
 )
 
 // Doorbell records: two words, the most significant byte first. Of those of a queue pair and of a

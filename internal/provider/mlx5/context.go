@@ -1,6 +1,7 @@
 package mlx5
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -17,14 +18,18 @@ import (
 type userContext struct {
 	dev       *rxe.Subdevice
 	budget    *quota.Budget
+	offsets   *provider.Offsets
 	pages     *pages
+	clock     deviceClock
 	poller    poller
 	doorbells doorbells
-	pds       atomic.Uint32
+	mbps      int // of the port
 	closed    atomic.Bool
 
-	mu    sync.RWMutex        // a leaf lock
+	mu    sync.RWMutex        // a leaf lock, except for those of the pages and doorbells
 	users map[wire.QPN]uint32 // the user index of each queue pair
+	uars  uarPool
+	dms   dmPool
 }
 
 // FD implements provider.Context.
@@ -52,11 +57,13 @@ func (c *userContext) Close(bool) {
 	c.poller.stop()
 	c.pages.close()
 	c.budget.Give(openCost)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.budget.Give(quota.Cost{Memory: int64(c.uars.chunks) * uarCost.Memory})
 }
 
 // Begin implements provider.Context (mlx5_ib_alloc_ucontext). The reply is that of a device without
-// DevX, whose pages of registers are all mapped at the beginning. libmlx5 then asks for no other
-// (MLX5_CTX_FLAGS_NO_KERN_DYN_UAR).
+// DevX. A libmlx5 of the last years asks for pages of registers itself.
 func (c *userContext) Begin(u provider.UData) error {
 	if err := lacks(u, contextLeast); err != nil {
 		return err
@@ -65,27 +72,52 @@ func (c *userContext) Begin(u provider.UData) error {
 	if req.Flags&contextDevX != 0 {
 		return unix.EPROTONOSUPPORT // libmlx5 asks again without it
 	}
-	return respond(u, AllocContextResp{
-		QPTabSize: qpTableSize, BFRegSize: registerSize, TotBFRegs: uarPages * registersPerPage,
+	resp := c.description(u.Room())
+	if req.LibCaps&libDynamicUAR == 0 {
+		if err := c.makeGiven(); err != nil {
+			return err
+		}
+		resp.TotBFRegs = uarPages * registersPerPage
+	}
+	if err := c.clock.begin(c); err != nil {
+		return err
+	}
+	c.poller.start() // the clock runs from now on
+	return respond(u, resp)
+}
+
+// description is what libmlx5 has to know of the device.
+func (c *userContext) description(room int) AllocContextResp {
+	return AllocContextResp{
+		QPTabSize: qpTableSize, BFRegSize: registerSize,
 		CacheLineSize: cacheLine, MaxSQDescSz: maxSendBytes, MaxRQDescSz: maxRecvBytes,
 		MaxSendWQEBB: maxWQEBB, MaxRecvWR: maxRecvWR, MaxSRQRecvWR: maxSRQWR, NumPorts: 1,
-		ResponseLength: uint32(min(u.Room(), uapi.SizeOf[AllocContextResp]())),
-		CQEVersion:     1, CmdsSuppUHW: uhwCreateAH, EthMinInline: inlineModeNone,
-		LogUARSize: logPageSize, NumUARsPerPage: 1,
-	})
+		CompMask:       coreClockOffset | dumpFillKey,
+		ResponseLength: uint32(min(room, uapi.SizeOf[AllocContextResp]())),
+		CQEVersion:     1, CmdsSuppUHW: uhwQueryDevice | uhwCreateAH, EthMinInline: inlineModeNone,
+		ClockInfo: 1 << clockInfoV1, HCACoreClockOffset: coreClockAt,
+		LogUARSize: logPageSize, NumUARsPerPage: 1, DumpFill: uint32(nullLKey),
+	}
 }
 
 // QueryDevice implements provider.Context (mlx5_ib_query_device). libmlx5 allows no larger queues
 // than Begin told it, whatever the limits of the device.
-func (c *userContext) QueryDevice(_ provider.UData, a *rxe.DeviceAttr) error {
+func (c *userContext) QueryDevice(u provider.UData, a *provider.DeviceAttr) error {
 	a.MaxQPWR, a.MaxSRQWR = min(a.MaxQPWR, maxWQEBB), min(a.MaxSRQWR, maxSRQWR)
-	return nil
+	a.TimestampMask, a.ClockKHz = math.MaxInt64, clockKHz
+	a.MaxDMSize = maxDMSize
+	a.MaxCQCount, a.MaxCQPeriod = maxCQCount, maxCQPeriod
+	n := min(u.Room(), uapi.SizeOf[QueryDeviceResp]())
+	return respond(u, QueryDeviceResp{ResponseLength: uint32(n), Flags: queryPadded})
 }
 
 // CreatedPD implements provider.Context.
-func (c *userContext) CreatedPD(u provider.UData, _ *rxe.PD) error {
-	return respond(u, AllocPDResp{PDN: c.pds.Add(1)})
+func (c *userContext) CreatedPD(u provider.UData, _ *rxe.PD, handle uint32) error {
+	return respond(u, AllocPDResp{PDN: pdNumber(handle)})
 }
+
+// pdNumber is the number of a protection domain for libmlx5, which shows it to programs.
+func pdNumber(handle uint32) uint32 { return handle + 1 }
 
 // CreatedAH implements provider.Context. libmlx5 puts the hardware address into its work requests,
 // where nobody looks at it.

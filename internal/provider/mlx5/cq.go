@@ -27,10 +27,12 @@ func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.
 	switch {
 	case req.Flags&^(uapi.CQFlagTimestamp|uapi.CQFlagIgnoreOverrun) != 0:
 		return nil, unix.EOPNOTSUPP
-	case own.CQECompEn != 0 || own.Flags&^cqFlagUARPage != 0:
+	case own.CQECompEn != 0 || own.Flags&^(cqFlagUARPage|cqFlagPad) != 0:
 		return nil, errNotOffered
 	case own.CQESize != cqeSize && own.CQESize != 2*cqeSize:
 		return nil, refuse("cqe_size", "is not 64 or 128", "use one of them")
+	case own.Flags&cqFlagPad != 0 && own.CQESize != 2*cqeSize:
+		return nil, refuse("flags", "ask for padding of a completion of 64 bytes", "use 128")
 	}
 	if err := c.dev.CheckCQEntries(req.Entries); err != nil {
 		return nil, err
@@ -42,6 +44,7 @@ func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.
 	q := &completionQueue{c: c, handle: req.Handle, ring: &cqRing{
 		space: space, user: c.userOf, record: own.DBAddr, notify: req.Notify, wake: c.poller.wake,
 		loose: req.Flags&uapi.CQFlagIgnoreOverrun != 0,
+		tick:  c.tickFor(req.Flags),
 		buf:   own.BufAddr, shift: cqShift(own.CQESize), mask: cqMask(req.Entries),
 	}}
 	if req.Notify != nil {
@@ -79,7 +82,6 @@ func (q *completionQueue) Created(u provider.UData, cq *rxe.CQ) error {
 	q.cq = cq
 	if q.ring.notify != nil {
 		q.c.doorbells.addCQ(q)
-		q.c.poller.start()
 	}
 	return respond(u, CreateCQResp{CQN: q.handle + 1})
 }

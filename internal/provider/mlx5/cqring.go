@@ -14,6 +14,7 @@ type cqRing struct {
 	record uint64
 	notify func() // nil: the program has no channel
 	wake   func() // the poller: the program may ring soon
+	tick   func() // sets the clock; nil: the program does not want the time of completions
 	loose  bool   // the program does not say what it has polled
 
 	// writing is held by the thread that writes completions. It may block, and the program's
@@ -112,6 +113,9 @@ func (r *cqRing) write(wcs []rxe.WC) bool {
 		if wcs[i].Solicited {
 			last = i
 		}
+	}
+	if r.tick != nil {
+		r.tick() // the program may read the clock when it has seen a completion
 	}
 	if r.space.WriteV(r.spans) != nil {
 		return false

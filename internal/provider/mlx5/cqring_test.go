@@ -215,7 +215,7 @@ func TestRefusedCQs(t *testing.T) {
 	for name, req := range map[string]CreateCQReq{
 		"size":        {CQESize: 32},
 		"compression": {CQESize: 64, CQECompEn: 1},
-		"padding":     {CQESize: 128, Flags: 1},
+		"padding":     {CQESize: 64, Flags: cqFlagPad},
 	} {
 		if _, err := p.ctx.NewCQ(ask(p, req), provider.CQRequest{Entries: 7}); err == nil {
 			t.Errorf("%s: taken", name)

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/gorxe/gorxe/internal/provider"
 )
 
 // doorbells says who rings at which register. A store to a register says that something is posted,
@@ -13,40 +11,103 @@ import (
 // all queue pairs of a register tell.
 type doorbells struct {
 	mu        sync.Mutex // a leaf lock, of those that change the lists
-	registers [registers][]*queuePair
+	registers []*register
+	given     []*register        // those that the device gives to queue pairs
 	cqs       []*completionQueue // those with a channel
 	current   atomic.Pointer[ringing]
 }
 
-const registers = uarPages * registersPerPage
+// register is where a program rings for some queue pairs. Of a page that the program asked for, all
+// registers are one: the program does not say which of them a queue pair uses.
+type register struct {
+	words []word
+	arm   []word       // where programs say that they have asked for events
+	qps   []*queuePair // does not change: there is a new list
+}
 
 // ringing is what the poller needs of that. It does not change.
 type ringing struct {
-	words []int          // where the registers' words are in the pages
+	words []word
 	qps   [][]*queuePair // for each word; nil: the word for arming
 	cqs   []*completionQueue
 }
 
-// addQP gives a queue pair a register: one with the fewest. The first one has no lock in libmlx5
-// and takes no copies of requests (mlx5.c: need_uuar_lock), so it is left out.
-func (b *doorbells) addQP(q *queuePair) (register int) {
+// wordsOf returns the words of registers of a page. A register has two halves, which programs use
+// in turn.
+func wordsOf(p *page, registers ...int) (words []word) {
+	for _, i := range registers {
+		at := registersAt + i*registerSize
+		words = append(words, word{p, at}, word{p, at + registerSize/2})
+	}
+	return words
+}
+
+// give makes the registers that the device gives to queue pairs. Each of these lists of pages has
+// them, because libmlx5 maps one of the lists.
+func (b *doorbells) give(lists ...[]*page) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	register = 1
-	for i := 2; i < registers; i++ {
-		if len(b.registers[i]) < len(b.registers[register]) {
-			register = i
+	for i := range uarPages * registersPerPage {
+		r := new(register)
+		for _, pages := range lists {
+			r.words = append(r.words, wordsOf(pages[i/registersPerPage], i%registersPerPage)...)
+			if i == 0 {
+				r.arm = append(r.arm, word{pages[0], armAt})
+			}
 		}
+		b.given = append(b.given, r)
 	}
-	b.registers[register] = append(slices.Clone(b.registers[register]), q)
+	b.registers = append(b.registers, b.given...)
 	b.publish()
-	return register
+}
+
+// addPage adds the registers of a page that the program asked for.
+func (b *doorbells) addPage(p *page) *register {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := &register{words: wordsOf(p, 0, 1), arm: []word{{p, armAt}}}
+	b.registers = append(b.registers, r)
+	b.publish()
+	return r
+}
+
+// removePage ends looking at a page, as long as no queue pair uses it.
+func (b *doorbells) removePage(r *register) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(r.qps) > 0 {
+		return false
+	}
+	b.registers = without(b.registers, r)
+	b.publish()
+	return true
+}
+
+// addQP adds a queue pair to a register; nil: to the one of the device with the fewest. It returns
+// the index of that one. The first one has no lock in libmlx5 and takes no copies of requests
+// (mlx5.c: need_uuar_lock), so it is left out.
+func (b *doorbells) addQP(q *queuePair, r *register) (index int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r == nil {
+		index = 1
+		for i := 2; i < len(b.given); i++ {
+			if len(b.given[i].qps) < len(b.given[index].qps) {
+				index = i
+			}
+		}
+		r = b.given[index]
+	}
+	q.register = r
+	r.qps = append(slices.Clone(r.qps), q)
+	b.publish()
+	return index
 }
 
 func (b *doorbells) removeQP(q *queuePair) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.registers[q.register] = without(b.registers[q.register], q)
+	q.register.qps = without(q.register.qps, q)
 	b.publish()
 }
 
@@ -71,16 +132,20 @@ func without[T comparable](list []T, one T) []T {
 // publish tells the poller. mu is held.
 func (b *doorbells) publish() {
 	r := &ringing{cqs: b.cqs}
-	if len(b.cqs) > 0 {
-		r.words, r.qps = append(r.words, armAt), append(r.qps, nil)
-	}
-	for i, qps := range b.registers {
-		if len(qps) == 0 {
-			continue
+	for _, of := range b.registers {
+		if len(of.qps) > 0 {
+			r.add(of.words, of.qps)
 		}
-		at := i/registersPerPage*provider.PageSize + registersAt + i%registersPerPage*registerSize
-		r.words = append(r.words, at, at+registerSize/2)
-		r.qps = append(r.qps, qps, qps)
+		if len(b.cqs) > 0 {
+			r.add(of.arm, nil)
+		}
 	}
 	b.current.Store(r)
+}
+
+func (r *ringing) add(words []word, qps []*queuePair) {
+	r.words = append(r.words, words...)
+	for range words {
+		r.qps = append(r.qps, qps)
+	}
 }

@@ -24,19 +24,22 @@ func (Driver) ID() uint32 { return uapi.DriverMLX5 }
 func (Driver) ABI() uint32 { return 1 }
 
 // Methods implements provider.Driver.
-func (Driver) Methods() provider.Methods { return nil }
+func (Driver) Methods() provider.Methods { return methods }
+
+// HasSameKeys implements provider.SameKeys.
+func (Driver) HasSameKeys() bool { return true }
 
 // Open implements provider.Driver.
 func (d Driver) Open(o provider.Open) (provider.Context, error) {
 	if err := o.Budget.Take(openCost); err != nil {
 		return nil, err
 	}
-	pages, err := newPages(o.Offsets)
+	pages, err := newPages()
 	if err != nil {
 		o.Budget.Give(openCost)
 		return nil, err
 	}
-	c := &userContext{dev: o.Device, budget: o.Budget, pages: pages}
+	c := &userContext{dev: o.Device, budget: o.Budget, offsets: o.Offsets, pages: pages, mbps: d.Profile.Mbps}
 	c.poller.init(c, d.Class)
 	return c, nil
 }

@@ -3,6 +3,7 @@ package mlx5
 import (
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -14,15 +15,19 @@ func FuzzQueues(f *testing.F) {
 	for _, op := range []byte{opNop, opSendInv, opWrite, opWriteImm, opSend, opSendImm, opRead, opCompSwap, opFetchAdd, opUMR, 0x2f} {
 		for units := range byte(6) {
 			head := seg(uint32(op), uint32(units+1), uint32(signaled), uint32(0))
-			f.Add(op%3, append(head, seg(uint64(dataAt), uint32(5), uint32(0), uint32(8), uint32(5), uint64(dataAt))...), seg(uint32(8), uint32(5), uint64(dataAt)), record)
+			f.Add(op%4, append(head, seg(uint64(dataAt), uint32(5), uint32(0), uint32(8), uint32(5), uint64(dataAt))...), seg(uint32(8), uint32(5), uint64(dataAt)), record)
 		}
 	}
-	types := []rxe.QPType{rxe.QPRC, rxe.QPUC, rxe.QPUD}
+	types := []rxe.QPType{rxe.QPRC, rxe.QPUC, rxe.QPUD, rxe.QPXRCIni}
 	f.Fuzz(func(t *testing.T, typ byte, sends, receives, record []byte) {
 		p := newProgram(t, rxedev.New(t))
-		q := p.newQP(types[typ%3], 1)
+		q, peer := p.newQP(types[typ%4], 1), (*pair)(nil)
+		if peer = q; q.qp.Type() == rxe.QPXRCIni {
+			peer = p.newTarget(must.Get[*rxe.XRCD](t)(p.dev.Whole().OpenXRCD(rxe.XRCDInit{Create: true})))
+			peer.connect(q)
+		}
 		other := p.newQP(rxe.QPRC, 2)
-		q.connect(q)
+		q.connect(peer)
 		other.connect(other)
 		sq := q.bytes(q.sq, sqBlocks*blockSize)
 		copy(sq, sends)
@@ -38,7 +43,9 @@ func FuzzQueues(f *testing.F) {
 				copy(sq[at+8:at+12], seg(uint32(p.mr.RKey())))
 			}
 		}
-		copy(q.bytes(q.rq, rqEntries<<rqShift), receives)
+		if q.recv != nil {
+			copy(q.bytes(q.rq, rqEntries<<rqShift), receives)
+		}
 		copy(q.bytes(q.rec, recordSize), record)
 		if err := q.mem.Doorbell(); err != nil {
 			t.Fatal(err)
@@ -49,12 +56,15 @@ func FuzzQueues(f *testing.F) {
 		if n := count(q.send); n > sqBlocks {
 			t.Errorf("%d completions of %d blocks", n, sqBlocks)
 		}
-		if n := count(q.recv); n > rqEntries+1 {
-			t.Errorf("%d completions of %d receives", n, rqEntries)
-		}
 		other.post(opNop, signaled, 0)
 		if c := other.send.one(); c.op != cqeReq {
 			t.Errorf("another queue pair: %+v", c)
+		}
+		if q.recv == nil {
+			return
+		}
+		if n := count(q.recv); n > rqEntries+1 {
+			t.Errorf("%d completions of %d receives", n, rqEntries)
 		}
 	})
 }

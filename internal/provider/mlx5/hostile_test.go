@@ -101,30 +101,46 @@ func TestUnmappedCompletions(t *testing.T) {
 }
 
 // TestDoorbells: the poller finds each store, in either half of a register and at either mapping,
-// of several queue pairs at one register too. Nonsense in a register costs a look.
+// of several queue pairs at one register too. Nonsense in a register costs a look. The device
+// chooses the registers, or the program names pages of them.
 func TestDoorbells(t *testing.T) {
-	p := newProgram(t, rxedev.New(t))
+	t.Run("given", func(t *testing.T) {
+		p := newProgramOf(t, rxedev.New(t), 0)
+		doorbellsFound(t, p, uarPages*registersPerPage+5, func(int) {})
+		if r := p.ctx.doorbells.given[0]; len(r.qps) != 0 {
+			t.Error("a queue pair has the first register")
+		}
+		if r := p.ctx.doorbells.given[1]; len(r.qps) != 2 {
+			t.Errorf("the second register has %d queue pairs", len(r.qps))
+		}
+	})
+	t.Run("named", func(t *testing.T) {
+		p := newProgram(t, rxedev.New(t))
+		doorbellsFound(t, p, 5, func(i int) {
+			if i%2 == 0 {
+				p.uar = must.Get[*uar](t)(p.ctx.newUAR())
+			}
+		})
+	})
+}
+
+func doorbellsFound(t *testing.T, p *program, n int, before func(i int)) {
 	var all []*pair
-	for i := range registers + 5 {
+	for i := range n {
+		before(i)
 		cq := p.newCQ(64, 64, false)
 		q := p.newQPOn(rxe.QPRC, uint32(i), cq, cq, nil)
 		q.connect(q)
 		all = append(all, q)
 	}
-	if all[0].mem.(*queuePair).register != all[registers-1].mem.(*queuePair).register {
-		t.Error("the test wants two queue pairs at one register")
-	}
 	for i, q := range all {
-		at := q.mem.(*queuePair).register
-		if at == 0 {
-			t.Fatal("a queue pair has the first register")
-		}
+		words := q.mem.(*queuePair).register.words
 		q.put(opNop, signaled, 0)
 		q.put32(q.rec+4, uint32(q.posted))
-		p.ring(at/2*4096 + registersAt + at%2*registerSize + i%2*registerSize/2)
+		p.ring(words[i%len(words)])
 		must.Eventually(t, "the doorbell is taken", func() bool { return q.send.mem.Waiting() == 1 })
 	}
 	for i := range 4096 / 8 {
-		p.ring(i * 8)
+		p.ring(word{all[0].mem.(*queuePair).register.words[0].page, i * 8})
 	}
 }

@@ -57,6 +57,31 @@ func TestLayout(t *testing.T) {
 		{"MLX5_USER_INLINE_MODE_NONE", inlineModeNone}, {"MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX", cqFlagUARPage},
 		{"MLX5_QP_FLAG_SCATTER_CQE", qpFlagScatterCQE}, {"MLX5_QP_FLAG_ALLOW_SCATTER_CQE", qpFlagAllowSCQE},
 		{"MLX5_IB_MMAP_REGULAR_PAGE", mmapRegular}, {"MLX5_IB_MMAP_NC_PAGE", mmapNC},
+		{"MLX5_LIB_CAP_DYN_UAR", libDynamicUAR}, {"MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE", uhwQueryDevice},
+		{"MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET", coreClockOffset},
+		{"MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY", dumpFillKey}, {"MLX5_IB_CLOCK_INFO_V1", clockInfoV1},
+		{"MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD", cqFlagPad}, {"MLX5_QP_FLAG_UAR_PAGE_INDEX", qpFlagUARPage},
+		{"MLX5_IB_MMAP_CORE_CLOCK", mmapCoreClock}, {"MLX5_IB_MMAP_CLOCK_INFO", mmapClockInfo}, {"MLX5_IB_MMAP_DEVICE_MEM", mmapDevMem},
+		{"MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF", uarTypeBF}, {"MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC", uarTypeNC},
+		{"MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD", queryPadded},
+		{"MLX5_IB_OBJECT_UAR", objUAR}, {"MLX5_IB_METHOD_UAR_OBJ_ALLOC", methodUARAlloc}, {"MLX5_IB_METHOD_UAR_OBJ_DESTROY", methodUARFree},
+		{"MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE", attrUARHandle}, {"MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE", attrUARType},
+		{"MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET", attrUAROffset}, {"MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH", attrUARLength},
+		{"MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID", attrUARPage}, {"MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE", attrUARFree},
+		{"MLX5_IB_METHOD_DM_MAP_OP_ADDR", methodDMMapOp}, {"MLX5_IB_METHOD_DM_QUERY", methodDMQuery},
+		{"MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET", attrDMOffset}, {"MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX", attrDMPage},
+		{"MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE", attrDMType}, {"MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_HANDLE", attrDMHandle},
+		{"MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_OP", attrDMOp}, {"MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_START_OFFSET", attrDMOpOffset},
+		{"MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_PAGE_INDEX", attrDMOpPage}, {"MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE", attrDMHandle},
+		{"MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET", attrDMQueryOffset}, {"MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX", attrDMQueryPage},
+		{"MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH", attrDMQueryLength}, {"MLX5_IB_METHOD_QUERY_PORT", methodPort},
+		{"MLX5_IB_ATTR_QUERY_PORT_PORT_NUM", attrPortNum}, {"MLX5_IB_ATTR_QUERY_PORT", attrPort},
+		{"MLX5_IB_METHOD_PD_QUERY", methodPDQuery}, {"MLX5_IB_ATTR_QUERY_PD_HANDLE", attrPDHandle}, {"MLX5_IB_ATTR_QUERY_PD_RESP_PDN", attrPDN},
+		{"sizeof(struct mlx5_ib_query_device_resp)", int(unsafe.Sizeof(QueryDeviceResp{}))},
+		{cabi.Offset("mlx5_ib_query_device_resp", "flags"), int(unsafe.Offsetof(QueryDeviceResp{}.Flags))},
+		{"sizeof(struct mlx5_ib_clock_info)", int(unsafe.Sizeof(ClockInfo{}))},
+		{cabi.Offset("mlx5_ib_clock_info", "nsec"), clockNsec}, {cabi.Offset("mlx5_ib_clock_info", "mask"), int(unsafe.Offsetof(ClockInfo{}.Mask))},
+		{"sizeof(struct mlx5_ib_uapi_query_port)", int(unsafe.Sizeof(QueryPortResp{}))},
 		{"sizeof(struct mlx5_ib_alloc_ucontext_req_v2)", int(unsafe.Sizeof(AllocContextReq{}))},
 		{"sizeof(struct mlx5_ib_alloc_ucontext_resp)", int(unsafe.Sizeof(AllocContextResp{}))},
 		{cabi.Offset("mlx5_ib_alloc_ucontext_resp", "cqe_version"), int(unsafe.Offsetof(AllocContextResp{}.CQEVersion))},
@@ -74,7 +99,7 @@ func TestLayout(t *testing.T) {
 	for i, test := range tests {
 		exprs[i] = test.expr
 	}
-	for i, got := range cabi.Values(t, []string{"infiniband/mlx5dv.h", "rdma/mlx5-abi.h"}, exprs) {
+	for i, got := range cabi.Values(t, []string{"infiniband/mlx5dv.h", "rdma/mlx5-abi.h", "rdma/mlx5_user_ioctl_cmds.h", "rdma/mlx5_user_ioctl_verbs.h"}, exprs) {
 		if got != tests[i].got {
 			t.Errorf("%s is %d in C, %d in Go", exprs[i], got, tests[i].got)
 		}

@@ -30,6 +30,10 @@ const (
 	// pairs share a register. Twice: a look reads twice as many words. Half: a doorbell costs a
 	// look at twice as many queue pairs.
 	uarPages = 8
+	// mostUARs is how many pages a program may ask for. A thread domain has half a page of its
+	// own. Twice: a look at 4,096 words for a program that uses all. Half: one with 513 thread
+	// domains gets ENOMEM.
+	mostUARs = 512
 	// fileEnd is the size of the file. librxe's has direct doorbells behind provider.OffsetsEnd,
 	// and this one nothing. Half: those of a program that writes like librxe fail with EFBIG.
 	fileEnd = 1 << 47
@@ -88,3 +92,18 @@ const cqesAtOnce = 64
 // pciDomain is the PCI domain of the adapters. Any other number does as well, if no host has it:
 // firmware counts domains from 0.
 const pciDomain = 0xfe00
+
+// What an adapter has beside its queues.
+const (
+	// nullLKey is the key of ibv_alloc_null_mr. Any other number below 256 does as well.
+	nullLKey = 1
+	// maxDMSize is how much device memory a program gets. Twice: the adapter says so of more than
+	// it has. Half: a test that asks for max_dm_size gets less.
+	maxDMSize = 128 << 10
+	// maxCQCount and maxCQPeriod are MLX5_MAX_CQ_COUNT and MLX5_MAX_CQ_PERIOD.
+	maxCQCount  = 1<<16 - 1
+	maxCQPeriod = 1<<12 - 1
+	// clockCompared is how often the clock is compared with the host's. Twice: host times of
+	// completions are off by up to 1 ms while the host's clock is adjusted. Half: half that.
+	clockCompared = time.Second
+)

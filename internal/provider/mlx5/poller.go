@@ -132,10 +132,11 @@ func (p *poller) pause(d time.Duration) {
 func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 	r := p.c.doorbells.current.Load()
 	if r == nil {
-		return false, true
+		r = &ringing{}
 	}
 	p.hit = append(p.hit[:0], make([]bool, len(r.words))...)
-	ok := p.c.pages.take(r.words, func(i int, _ uint64) { p.hit[i], found = true, true })
+	p.c.clock.tick()
+	ok := p.c.pages.take(r.words, func(i int) { p.hit[i], found = true, true })
 	if !ok {
 		p.stopping.Store(true)
 	}

@@ -110,8 +110,10 @@ func (p Profile) Limits() *rxe.DeviceAttr {
 	l.MaxQP, l.MaxPD = p.MaxQP, min(l.MaxPD, p.MaxPD)
 	// the same for all (mlx5_ib_query_device; log_max_qp_sz and its like)
 	l.MaxQPWR, l.MaxSRQWR = 1<<15, 1<<15-1
+	l.MaxInlineData = maxSendBytes
 	l.MaxSGE, l.MaxSGERd, l.MaxSRQSGE = 30, 30, 31
 	l.MaxQPRdAtom, l.MaxQPInitRdAtom, l.MaxResRdAtom = 16, 16, p.MaxResRdAtom
 	l.MaxMsgSize = 1 << 30
+	l.NullLKey = nullLKey
 	return &l
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +27,7 @@ type program struct {
 	mem *simnet.Memory
 	mr  *rxe.MR
 	mw  *rxe.MW
+	uar *uar   // for queue pairs; nil: the device gives registers
 	end uint64 // of what is allocated
 }
 
@@ -37,7 +37,15 @@ const (
 	dataAt  = memBase + memSize/2 // messages are behind the queues
 )
 
+// newProgram makes a program whose libmlx5 asks for registers, as those of the last years do.
 func newProgram(t testing.TB, dev *rxe.Device) *program {
+	t.Helper()
+	p := newProgramOf(t, dev, libDynamicUAR)
+	p.uar = must.Get[*uar](t)(p.ctx.newUAR())
+	return p
+}
+
+func newProgramOf(t testing.TB, dev *rxe.Device, libCaps uint64) *program {
 	t.Helper()
 	c := must.Get[provider.Context](t)(Driver{Profile: ConnectX6}.Open(provider.Open{
 		Device: dev.Whole(), Budget: quota.New(quota.Cost{}), Offsets: provider.NewOffsets()}))
@@ -47,6 +55,7 @@ func newProgram(t testing.TB, dev *rxe.Device) *program {
 	p.dom = must.Get[*rxe.PD](t)(dev.AllocPD())
 	p.mr = must.Get[*rxe.MR](t)(p.dom.RegMR(p.mem, memBase, memSize, memBase, rxedev.Rights))
 	p.mw = must.Get[*rxe.MW](t)(p.dom.AllocMW(rxe.MWType2))
+	must.OK(t, p.ctx.Begin(ask(p, AllocContextReq{LibCaps: libCaps})))
 	return p
 }
 
@@ -185,19 +194,17 @@ func (q *queue) none() {
 
 // arm asks for an event (mlx5_arm_cq).
 func (q *queue) arm(solicited bool) {
-	word := q.seq&3<<28 | q.cons&0xffffff
+	request := q.seq&3<<28 | q.cons&0xffffff
 	if solicited {
-		word |= 1 << 24
+		request |= 1 << 24
 	}
-	q.p.put32(q.rec+4, word)
-	q.p.ring(armAt)
+	q.p.put32(q.rec+4, request)
+	q.p.ring(q.p.ctx.doorbells.registers[0].arm[0])
 }
 
 // ring stores something in a register.
-func (p *program) ring(at int) {
-	p.ctx.pages.mu.Lock()
-	defer p.ctx.pages.mu.Unlock()
-	atomic.StoreUint64((*uint64)(unsafe.Pointer(&p.ctx.pages.mem[0][at])), 1<<63|5)
+func (p *program) ring(w word) {
+	p.ctx.pages.access(func() { atomic.StoreUint64(w.pointer(), 1<<63|5) })
 }
 
 // pair is a queue pair as libmlx5 has it.
@@ -218,23 +225,35 @@ const (
 )
 
 func (p *program) newQP(typ rxe.QPType, user uint32) *pair {
-	return p.newQPOn(typ, user, p.newCQ(64, 64, false), p.newCQ(64, 128, false), nil)
+	send, recv := p.newCQ(64, 64, false), p.newCQ(64, 128, false)
+	if typ == rxe.QPXRCIni {
+		recv = nil
+	}
+	return p.newQPOn(typ, user, send, recv, nil)
 }
 
 func (p *program) newQPOn(typ rxe.QPType, user uint32, send, recv *queue, srq *rxe.SRQ) *pair {
 	p.t.Helper()
 	q := &pair{program: p, send: send, recv: recv, blocks: sqBlocks, recvs: rqEntries, rec: p.alloc(recordSize)}
 	req := CreateQPReq{DBAddr: q.rec, SQWQECount: sqBlocks, UIdx: user}
-	if srq == nil {
+	if p.uar != nil {
+		req.Flags, req.BFRegIndex = qpFlagUARPage, p.uar.id
+	}
+	if srq == nil && recv != nil {
 		req.RQWQECount, req.RQWQEShift = rqEntries, rqShift
 	}
 	q.rq = p.alloc(int(req.RQWQECount)<<rqShift + sqBlocks*blockSize)
 	q.sq, req.BufAddr = q.rq+uint64(req.RQWQECount)<<rqShift, q.rq
-	qpCap := rxe.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}
+	init := rxe.QPInitAttr{Type: typ, SendCQ: send.cq, SRQ: srq,
+		Cap: rxe.QPCap{MaxSendWR: 4, MaxSendSGE: 4, MaxInlineData: 64}}
+	wanted := provider.QPRequest{Type: uint64(typ), SendCQ: send.mem, SRQ: srq != nil, Keys: p}
+	if recv != nil {
+		init.RecvCQ, wanted.RecvCQ = recv.cq, recv.mem
+		init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE = 4, 4
+	}
+	wanted.Cap = init.Cap
 	u := ask(p, req)
-	q.mem = must.Get[provider.QP](p.t)(p.ctx.NewQP(u, provider.QPRequest{Type: uint64(typ), Cap: qpCap,
-		SendCQ: send.mem, RecvCQ: recv.mem, SRQ: srq != nil, Keys: p}))
-	init := rxe.QPInitAttr{Type: typ, Cap: qpCap, SendCQ: send.cq, RecvCQ: recv.cq, SRQ: srq}
+	q.mem = must.Get[provider.QP](p.t)(p.ctx.NewQP(u, wanted))
 	q.mem.Init(&init)
 	q.qp = must.Get[*rxe.QP](p.t)(p.dom.CreateQP(init))
 	must.OK(p.t, q.mem.Created(u, q.qp))
@@ -256,9 +275,9 @@ func (q *pair) connect(peer *pair) {
 	switch q.qp.Type() {
 	case rxe.QPUD:
 		masks[0] |= rxe.QPAttrQKey
-	case rxe.QPRC:
-		masks[1] |= rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer
-		masks[2] |= rxe.QPAttrMaxRdAtomic | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrTimeout
+	case rxe.QPRC, rxe.QPXRCIni, rxe.QPXRCTgt:
+		masks[1] |= (rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer) &^ halfLacks[q.qp.Type()]
+		masks[2] |= (rxe.QPAttrMaxRdAtomic | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrTimeout) &^ halfLacks[q.qp.Type()]
 		fallthrough
 	default:
 		masks[0] |= rxe.QPAttrAccessFlags
@@ -268,6 +287,12 @@ func (q *pair) connect(peer *pair) {
 		a.State = rxe.QPState(i + 1)
 		must.OK(q.t, q.mem.Modify(ask(q.program, [0]byte{}), &a, m))
 	}
+}
+
+// halfLacks are the attributes that a half of XRC does not have.
+var halfLacks = map[rxe.QPType]rxe.QPAttrMask{
+	rxe.QPXRCIni: rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer,
+	rxe.QPXRCTgt: rxe.QPAttrMaxRdAtomic | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry,
 }
 
 func (q *pair) to(state rxe.QPState) {

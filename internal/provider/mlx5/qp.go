@@ -19,12 +19,18 @@ type queuePair struct {
 	cap      rxe.QPCap
 	send     sendQueue
 	recv     *recvQueue // nil with an SRQ, or without requests
-	register int
+	uar      *uar       // that the program named; nil: the device chooses a register
+	register *register  // from Created on
 	user     uint32
+	// blockSelf: a datagram queue pair that receives none of its own multicasts
+	blockSelf bool
 }
 
 // NewQP implements provider.Context (mlx5_ib_create_qp).
 func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.QP, error) {
+	if req.Type == uapi.QPTypeXRCTgt {
+		return new(target), nil
+	}
 	own, err := c.checkNewQP(u, &req)
 	if err != nil {
 		return nil, err
@@ -33,9 +39,12 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 	if err != nil {
 		return nil, err
 	}
-	q := &queuePair{c: c, cap: req.Cap, user: own.UIdx & userMask}
+	q := &queuePair{c: c, cap: req.Cap, user: own.UIdx & userMask, blockSelf: req.Flags != 0}
+	if q.uar, err = c.uarOf(own); err != nil {
+		return nil, err
+	}
 	size := uint64(0)
-	if !req.SRQ && own.RQWQECount > 0 {
+	if hasRecvQueue(&req) && own.RQWQECount > 0 {
 		q.recv = &recvQueue{space: space, buf: own.BufAddr, record: own.DBAddr, user: q.user,
 			mask: own.RQWQECount - 1, shift: uint8(own.RQWQEShift)}
 		size = uint64(own.RQWQECount) << own.RQWQEShift
@@ -52,11 +61,11 @@ func (c *userContext) checkNewQP(u provider.UData, req *provider.QPRequest) (own
 	}
 	own = uapi.Load[CreateQPReq](u.Request())
 	switch {
-	case req.Flags != 0, own.Flags&^(qpFlagScatterCQE|qpFlagAllowSCQE) != 0:
+	case req.Flags&^uapi.QPCreateBlockMulticastLoopback != 0, own.Flags&^(qpFlagScatterCQE|qpFlagAllowSCQE|qpFlagUARPage) != 0:
 		return own, unix.EOPNOTSUPP
-	case req.Type != uapi.QPTypeRC && req.Type != uapi.QPTypeUC && req.Type != uapi.QPTypeUD:
+	case req.Type != uapi.QPTypeRC && req.Type != uapi.QPTypeUC && req.Type != uapi.QPTypeUD && req.Type != uapi.QPTypeXRCIni:
 		return own, unix.EOPNOTSUPP
-	case req.SendCQ == nil || req.RecvCQ == nil:
+	case req.SendCQ == nil || req.RecvCQ == nil && req.Type != uapi.QPTypeXRCIni:
 		return own, refuse("send_cq or recv_cq", "is missing", "name both")
 	case own.SQWQECount > maxWQEBB || own.SQWQECount&(own.SQWQECount-1) != 0:
 		return own, refuse("sq_wqe_count", "is no power of two, or too large", "ask for less")
@@ -64,7 +73,7 @@ func (c *userContext) checkNewQP(u provider.UData, req *provider.QPRequest) (own
 		own.RQWQECount > 0 && (own.RQWQEShift < leastRecvShift || own.RQWQEShift > mostRecvShift):
 		return own, refuse("rq_wqe_count or rq_wqe_shift", "is no power of two, or too large", "ask for less")
 	}
-	return own, c.dev.CheckQPCap(&req.Cap, req.SRQ)
+	return own, c.dev.CheckQPCap(&req.Cap, !hasRecvQueue(req))
 }
 
 // Init implements provider.QP. Programs that write their own requests are bound by the size of the
@@ -75,6 +84,7 @@ func (q *queuePair) Init(init *rxe.QPInitAttr) {
 	init.Cap.MaxSendSGE = max(init.Cap.MaxSendSGE, min(engineSGE, limits.MaxSGE))
 	init.Cap.MaxInlineData = max(init.Cap.MaxInlineData, min(engineInline, limits.MaxInlineData))
 	init.OnSendDone = q.send.done
+	init.BlockSelfMulticast = q.blockSelf
 	if q.recv != nil {
 		init.Cap.MaxRecvWR = min(uint32(q.recv.entries()), limits.MaxQPWR)
 		init.RecvRing = q.recv
@@ -86,9 +96,12 @@ func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 	q.send.qp = qp
 	q.send.dec.qpn = uint32(qp.Num())
 	q.c.setUser(qp.Num(), q.user)
-	q.register = q.c.doorbells.addQP(q)
-	q.c.poller.start()
-	return respond(u, CreateQPResp{BFRegIndex: uint32(q.register/registersPerPage*indexesPerPage + q.register%registersPerPage)})
+	if q.uar != nil {
+		q.c.doorbells.addQP(q, q.uar.register)
+		return respond(u, CreateQPResp{BFRegIndex: invalidRegister})
+	}
+	i := q.c.doorbells.addQP(q, nil)
+	return respond(u, CreateQPResp{BFRegIndex: uint32(i/registersPerPage*indexesPerPage + i%registersPerPage)})
 }
 
 // Doorbell implements provider.QP.
@@ -140,7 +153,7 @@ func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMa
 
 // Free implements provider.QP.
 func (q *queuePair) Free() {
-	if q.send.qp != nil {
+	if q.register != nil {
 		q.c.forgetUser(q.send.qp.Num())
 		q.c.doorbells.removeQP(q)
 	}

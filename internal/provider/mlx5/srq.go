@@ -17,14 +17,14 @@ type sharedQueue struct {
 	c    *userContext
 	srq  *rxe.SRQ
 	attr rxe.SRQAttr
-	num  uint32
+	num  uint32 // as the provider has it
 	ring *sharedRing
 }
 
 // NewSRQ implements provider.Context (mlx5_ib_create_srq). libmlx5 asks for all requests that the
 // memory has room for.
 func (c *userContext) NewSRQ(u provider.UData, req provider.SRQRequest) (provider.SRQ, error) {
-	if req.Type != uapi.SRQTypeBasic {
+	if req.Type != uapi.SRQTypeBasic && req.Type != uapi.SRQTypeXRC {
 		return nil, errNotOffered
 	}
 	if err := lacks(u, srqToFlags); err != nil {
@@ -37,7 +37,8 @@ func (c *userContext) NewSRQ(u provider.UData, req provider.SRQRequest) (provide
 	if req.MaxSGE > (maxRecvBytes-nextSize)/dataSize || req.MaxWR > maxSRQWR {
 		return nil, refuse("max_wr or max_sge", "is too large", "ask for less")
 	}
-	attr := rxe.SRQAttr{MaxWR: req.MaxWR, MaxSGE: min(req.MaxSGE, c.dev.Attr().MaxSRQSGE)}
+	// A queue for no request has libmlx5 ask for 0.
+	attr := rxe.SRQAttr{MaxWR: max(req.MaxWR, 1), MaxSGE: min(req.MaxSGE, c.dev.Attr().MaxSRQSGE)}
 	if err := c.dev.CheckSRQ(attr.MaxWR, attr.MaxSGE); err != nil {
 		return nil, err
 	}
@@ -46,8 +47,12 @@ func (c *userContext) NewSRQ(u provider.UData, req provider.SRQRequest) (provide
 		return nil, err
 	}
 	size := max(leastSRQSize, nextSize+req.MaxSGE*dataSize)
+	id := uint64(idReceive | idShared)
+	if req.Type == uapi.SRQTypeXRC {
+		id = newID(idReceive, own.UIdx, 0, 0)
+	}
 	return &sharedQueue{c: c, attr: attr, num: req.Handle + 1, ring: &sharedRing{
-		space: space, buf: own.BufAddr, record: own.DBAddr,
+		space: space, buf: own.BufAddr, record: own.DBAddr, id: id,
 		mask: 1<<bits.Len32(req.MaxWR) - 1, shift: uint8(bits.Len32(size - 1)),
 	}}, nil
 }
@@ -64,9 +69,12 @@ func (q *sharedQueue) Entries() int { return int(q.attr.MaxWR) }
 // Waiting implements provider.SRQ.
 func (q *sharedQueue) Waiting() int { return q.ring.Len() }
 
-// Created implements provider.SRQ.
+// Created implements provider.SRQ. Work requests name an SRQ of XRC by its number.
 func (q *sharedQueue) Created(u provider.UData, srq *rxe.SRQ) error {
 	q.srq = srq
+	if n := srq.Num(); n != 0 {
+		q.num = n
+	}
 	return respond(u, CreateSRQResp{SRQN: q.num})
 }
 
@@ -89,6 +97,7 @@ type sharedRing struct {
 	space  rxe.Memory
 	buf    uint64
 	record uint64
+	id     uint64 // of its requests, without the counter
 	mask   uint32
 	shift  uint8 // of a request's bytes
 
@@ -155,7 +164,7 @@ func (r *sharedRing) walk(first uint32, count int) {
 		b := r.copies[i<<r.shift : (i+1)<<r.shift]
 		to := &r.ahead[(r.first+r.n)%recvAhead]
 		to.bad = !decodeList(&to.wqe, b[nextSize:])
-		to.wqe.ID = newID(idReceive|idShared, 0, 0, uint16(uint32(r.at)&r.mask))
+		to.wqe.ID = r.id | uint64(uint16(uint32(r.at)&r.mask))
 		r.at = binary.BigEndian.Uint16(b[nextIndex:])
 		r.read++
 		r.n++

@@ -28,14 +28,22 @@ const (
 
 func (p *program) newSRQ() *shared {
 	p.t.Helper()
+	return p.newSRQWith(rxe.SRQInit{}, provider.SRQRequest{}, 0)
+}
+
+// newSRQWith is newSRQ with what the caller has filled in.
+func (p *program) newSRQWith(init rxe.SRQInit, req provider.SRQRequest, user uint32) *shared {
+	p.t.Helper()
 	s := &shared{program: p, buf: p.alloc(srqEntries << srqShift), rec: p.alloc(recordSize), tail: srqEntries - 1}
 	for i := range srqEntries - 1 {
 		binary.BigEndian.PutUint16(p.bytes(s.buf+uint64(i)<<srqShift+nextIndex, 2), uint16(i+1))
 	}
-	u := ask(p, CreateSRQReq{BufAddr: s.buf, DBAddr: s.rec})
-	s.mem = must.Get[provider.SRQ](p.t)(p.ctx.NewSRQ(u, provider.SRQRequest{MaxWR: srqEntries - 1, MaxSGE: 3}))
+	u := ask(p, CreateSRQReq{BufAddr: s.buf, DBAddr: s.rec, UIdx: user})
+	req.MaxWR, req.MaxSGE = srqEntries-1, 3
+	s.mem = must.Get[provider.SRQ](p.t)(p.ctx.NewSRQ(u, req))
 	a := s.mem.Attr()
-	s.srq = must.Get[*rxe.SRQ](p.t)(p.dom.CreateSRQ(rxe.SRQInit{MaxWR: a.MaxWR, MaxSGE: a.MaxSGE, Ring: s.mem.Ring()}))
+	init.MaxWR, init.MaxSGE, init.Ring = a.MaxWR, a.MaxSGE, s.mem.Ring()
+	s.srq = must.Get[*rxe.SRQ](p.t)(p.dom.CreateSRQ(init))
 	must.OK(p.t, s.mem.Created(u, s.srq))
 	return s
 }

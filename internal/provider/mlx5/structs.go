@@ -25,6 +25,34 @@ type AllocContextResp struct {
 	LogUARSize, NumUARsPerPage, NumDynBFRegs, DumpFill uint32
 }
 
+// struct mlx5_ib_query_device_resp. What this device has none of is bytes.
+type QueryDeviceResp struct {
+	CompMask, ResponseLength uint32
+	TSOCaps                  [8]byte  `c:"tso_caps"`
+	RSSCaps                  [16]byte `c:"rss_caps"`
+	CQECompCaps              [8]byte  `c:"cqe_comp_caps"`
+	PacketPacingCaps         [16]byte
+	MultiPacketWQEs          uint32 `c:"mlx5_ib_support_multi_pkt_send_wqes"`
+	Flags                    uint32
+	Rest                     [40]byte `c:"sw_parsing_caps"`
+}
+
+// struct mlx5_ib_clock_info
+type ClockInfo struct {
+	Sign, Resv         uint32
+	Nsec, Cycles, Frac uint64
+	Mult, Shift        uint32
+	Mask, Overflow     uint64
+}
+
+// struct mlx5_ib_uapi_query_port
+type QueryPortResp struct {
+	Flags                                     uint64
+	VPort, VPortVHCAID, ESwOwnerVHCAID, Rsvd0 uint16
+	ICMRx, ICMTx                              uint64
+	RegC0                                     [2]uint32
+}
+
 // struct mlx5_ib_alloc_pd_resp
 type AllocPDResp struct{ PDN uint32 }
 
@@ -86,16 +114,30 @@ type CreateQPResp struct {
 const (
 	contextDevX = 1 << 0 // MLX5_IB_ALLOC_UCTX_DEVX
 
-	uhwCreateAH      = 1 << 1 // MLX5_USER_CMDS_SUPP_UHW_CREATE_AH
-	inlineModeNone   = 1      // MLX5_USER_INLINE_MODE_NONE
-	coreClockOffset  = 1 << 0 // MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET
-	cqFlagUARPage    = 1 << 1 // MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX
-	qpFlagSignature  = 1 << 0 // MLX5_QP_FLAG_SIGNATURE
-	qpFlagScatterCQE = 1 << 1 // MLX5_QP_FLAG_SCATTER_CQE: a permission, which nobody has to use
-	qpFlagBFReg      = 1 << 3 // MLX5_QP_FLAG_BFREG_INDEX
-	qpFlagAllowSCQE  = 1 << 8 // MLX5_QP_FLAG_ALLOW_SCATTER_CQE
+	libDynamicUAR    = 1 << 1  // MLX5_LIB_CAP_DYN_UAR
+	uhwQueryDevice   = 1 << 0  // MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE
+	uhwCreateAH      = 1 << 1  // MLX5_USER_CMDS_SUPP_UHW_CREATE_AH
+	inlineModeNone   = 1       // MLX5_USER_INLINE_MODE_NONE
+	coreClockOffset  = 1 << 0  // MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET
+	dumpFillKey      = 1 << 1  // MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY
+	clockInfoV1      = 0       // MLX5_IB_CLOCK_INFO_V1
+	cqFlagPad        = 1 << 0  // MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD
+	cqFlagUARPage    = 1 << 1  // MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX
+	qpFlagSignature  = 1 << 0  // MLX5_QP_FLAG_SIGNATURE
+	qpFlagScatterCQE = 1 << 1  // MLX5_QP_FLAG_SCATTER_CQE: a permission, which nobody has to use
+	qpFlagBFReg      = 1 << 3  // MLX5_QP_FLAG_BFREG_INDEX
+	qpFlagAllowSCQE  = 1 << 8  // MLX5_QP_FLAG_ALLOW_SCATTER_CQE
+	qpFlagUARPage    = 1 << 10 // MLX5_QP_FLAG_UAR_PAGE_INDEX
 
-	mmapRegular = 0 // enum mlx5_ib_mmap_cmd
-	mmapNC      = 3 // MLX5_IB_MMAP_NC_PAGE
-	mmapShift   = 8 // of the command in an offset, in pages
+	mmapRegular   = 0 // enum mlx5_ib_mmap_cmd
+	mmapNC        = 3 // MLX5_IB_MMAP_NC_PAGE
+	mmapCoreClock = 5 // MLX5_IB_MMAP_CORE_CLOCK
+	mmapClockInfo = 7 // MLX5_IB_MMAP_CLOCK_INFO
+	mmapDevMem    = 8 // MLX5_IB_MMAP_DEVICE_MEM
+	mmapShift     = 8 // of the command in an offset, in pages
+
+	uarTypeBF = 0 // MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF
+	uarTypeNC = 1 // MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC
+
+	queryPadded = 1 << 1 // MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD
 )

@@ -246,7 +246,7 @@ func TestReset(t *testing.T) {
 		}
 		for _, q := range []*pair{a, b} {
 			q.to(rxe.QPReset)
-			q.ring(registersAt + registerSize)
+			q.ring(q.mem.(*queuePair).register.words[0])
 			must := q.mem.Doorbell()
 			if must != nil {
 				t.Fatal(must)

@@ -25,6 +25,8 @@ const (
 	flagsSolicited = 1 << 1
 	flagsFence     = 4 << 5
 
+	xrcSize = 16 // struct mlx5_wqe_xrc_seg of libmlx5, in no header: the number of an SRQ
+
 	raddrKey    = 8
 	raddrSize   = 16
 	atomicOther = 8 // compare
@@ -156,9 +158,17 @@ func (d *decoder) segments(r *request, op uint8, b []byte) rxe.WCStatus {
 		}
 		return seg
 	}
-	switch op {
-	case opNop:
+	if op == opNop {
 		return rxe.WCSuccess
+	}
+	if d.typ == rxe.QPXRCIni {
+		seg := take(xrcSize)
+		if seg == nil {
+			return rxe.WCLocQPOpErr
+		}
+		r.wr.XRCSRQN = be.Uint32(seg)
+	}
+	switch op {
 	case opWrite, opWriteImm, opRead, opCompSwap, opFetchAdd:
 		seg := take(raddrSize)
 		if seg == nil {

@@ -14,14 +14,16 @@ const (
 	// programs leaves 48 workers.
 	MaxBlocked = 128
 
-	// A call is too long in the third tick after the one that it began in: it has then taken two
-	// whole ticks. More: finer limits, and more wake-ups. Fewer: a call may be replaced at once.
-	tooManyTicks = 3
+	// A call is too long when so many looks beyond the first one find it again: it has then taken
+	// two whole ticks. More: finer limits, and more wake-ups. Fewer: a call may be replaced at
+	// once.
+	tooManyLooks = 2
 	// UnconfirmedFactor is how many times longer a call may take while no thread is seen to wait
 	// for memory. The cause of a block may be one that threads do not show. Twice: such a block
 	// takes 0.4 s. Half: a machine under heavy load replaces workers that only wait for a
 	// processor.
 	UnconfirmedFactor = 10
+	unconfirmedLooks  = UnconfirmedFactor*(tooManyLooks+1) - 1
 	// quietTicks is how many ticks without a call pass before the watch sleeps: 160 ms. Twice: a
 	// timer runs longer after each call. Half: a program that calls every 100 ms wakes it up each
 	// time.

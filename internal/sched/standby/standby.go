@@ -1,64 +1,125 @@
-// Package standby replaces goroutines that are blocked. A copy to another process's
+// Package standby replaces threads that are blocked. A copy to another process's
 // memory waits for that process's userfaultfd handler or FUSE server. The wait may never
 // end, and no signal or deadline ends it. The thread is lost for that time, but its work
 // must continue.
 //
-// A [Role] is work that one goroutine at a time does, its [Worker]. The worker marks the
-// begin and the end of a call that may block it. A [Watch] examines all its roles
-// regularly. When a call takes too long, the watch starts another worker. The blocked
-// worker learns this when its call returns, and ends.
+// A [Worker] marks the begin and the end of a call that may block it. A [Watch] looks at all
+// workers regularly. When a call takes too long, their [Owner] may take the role from the worker
+// ([Worker.Replace]) and give it to another one ([Entry.Appoint]). The blocked worker learns this
+// when its call returns, and ends. A [Role] is an owner whose workers are goroutines. The receivers
+// of package trap have owners of their own.
 //
 // A call may also take long because its thread waits for a processor. A second worker
 // would only overtake it. So the watch first checks whether any thread of the process
-// waits for memory. If none does, it waits [UnconfirmedFactor] times as long.
+// waits for memory. If none does, it is sure after [UnconfirmedFactor] times as long.
 //
-// The cost is two atomic operations per call. There is no clock reading and no system
+// The cost is two atomic writes per call. There is no clock reading and no system
 // call, and the watch sleeps while no calls are made.
 package standby
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Watch replaces the blocked workers of its roles. The owner must close it.
+// Watch looks at workers. The code that made it must close it.
 type Watch struct {
 	tick    time.Duration
-	blocked func() bool  // reports whether a thread waits for memory
-	now     atomic.Int64 // ticks so far, from 1
+	blocked func() bool // reports whether a thread waits for memory
 	asleep  atomic.Bool
 	wake    chan struct{}
 	stop    chan struct{}
 	done    chan struct{}
 
-	mu    sync.Mutex
-	roles map[*Role]struct{}
+	mu      sync.Mutex // for those that change the list
+	entries atomic.Pointer[[]*Entry]
 }
 
-// NewWatch starts a watch. It replaces the worker of a role when a call has taken between
-// limit and one and a half times limit, and a thread of the process waits for memory. If
-// no thread does, the call may take [UnconfirmedFactor] times as long.
+// Owner decides about a worker. The watch calls it without a lock, and once more, perhaps, after
+// [Entry.Remove]. It must not wait for what a worker does.
+type Owner interface {
+	// TooLong is called in each tick in which the worker's call takes too long. sure returns false
+	// if the worker may only wait for a processor.
+	TooLong(c Call, sure func() bool)
+	// Idle is called in each tick in which the worker is in no call: looks is in how many before.
+	// It returns true if it has to be called again although no worker calls.
+	Idle(looks int) (again bool)
+}
+
+// Entry is a worker in a watch.
+type Entry struct {
+	watch  *Watch
+	owner  Owner
+	worker atomic.Pointer[Worker] // nil: nobody works
+
+	// What the last look found; of the watch.
+	seen  *Worker
+	last  Call
+	looks int // before that found the same
+}
+
+// NewWatch starts a watch. A call takes too long after limit to one and a half times limit.
 func NewWatch(limit time.Duration) *Watch { return newWatch(limit, memoryWaits) }
 
 func newWatch(limit time.Duration, blocked func() bool) *Watch {
 	w := &Watch{
 		blocked: blocked,
-		tick:    limit / (tooManyTicks - 1),
+		tick:    limit / tooManyLooks,
 		wake:    make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 		done:    make(chan struct{}),
-		roles:   make(map[*Role]struct{}),
 	}
-	w.now.Store(1)
+	w.entries.Store(new([]*Entry))
 	go w.run()
 	return w
 }
 
-// Close ends the watch. Its roles must have been stopped.
+// Add has the watch look at the workers of a role.
+func (w *Watch) Add(o Owner) *Entry {
+	e := &Entry{watch: w, owner: o}
+	w.change(func(list []*Entry) []*Entry { return append(list, e) })
+	return e
+}
+
+// Remove ends that.
+func (e *Entry) Remove() {
+	e.watch.change(func(list []*Entry) []*Entry {
+		return slices.DeleteFunc(list, func(other *Entry) bool { return other == e })
+	})
+}
+
+func (w *Watch) change(f func([]*Entry) []*Entry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := f(slices.Clone(*w.entries.Load()))
+	w.entries.Store(&list)
+}
+
+// Appoint gives the role to a worker that has not begun; nil is nobody.
+func (e *Entry) Appoint(h *Worker) {
+	if h != nil {
+		h.watch = e.watch
+	}
+	e.worker.Store(h)
+	if h != nil && e.watch.asleep.Load() {
+		e.watch.rouse()
+	}
+}
+
+// Close ends the watch. No owner is called any more.
 func (w *Watch) Close() {
 	close(w.stop)
 	<-w.done
+}
+
+// rouse wakes it.
+func (w *Watch) rouse() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
 }
 
 func (w *Watch) run() {
@@ -71,7 +132,6 @@ func (w *Watch) run() {
 		case <-w.stop:
 			return
 		}
-		w.now.Add(1)
 		quiet++
 		if w.look() {
 			quiet = 0
@@ -79,10 +139,10 @@ func (w *Watch) run() {
 		if quiet < quietTicks {
 			continue
 		}
-		// The look below sees a call that began before the flag was set. A call that
-		// begins afterwards sees the flag.
+		// needed sees a call that began before the flag was set. A call that begins afterwards
+		// sees the flag.
 		w.asleep.Store(true)
-		if !w.look() {
+		if !w.needed() {
 			ticker.Stop()
 			select {
 			case <-w.wake:
@@ -96,119 +156,41 @@ func (w *Watch) run() {
 	}
 }
 
-// look replaces the workers that are blocked. It reports whether any worker is in a call.
-func (w *Watch) look() (calls bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.now.Load()
+// look tells the owners what their workers do. It reports whether another look is needed.
+func (w *Watch) look() (again bool) {
 	blocked := sync.OnceValue(w.blocked)
-	for r := range w.roles {
-		since := r.worker.since.Load()
-		if since == outside {
-			continue
-		}
-		calls = true
-		took := now - since
-		if took < tooManyTicks || int(r.alive.Load()) >= r.most || took < UnconfirmedFactor*tooManyTicks && !blocked() {
-			continue
-		}
-		if r.worker.since.CompareAndSwap(since, replaced) {
-			r.appoint()
+	for _, e := range *w.entries.Load() {
+		if e.look(blocked) {
+			again = true
 		}
 	}
-	return calls
+	return again
 }
 
-// Role is work that one goroutine at a time does.
-type Role struct {
-	watch *Watch
-	most  int
-	run   func(*Worker)
-
-	alive  atomic.Int32 // workers whose run has not returned, blocked ones too
-	worker *Worker      // under watch.mu
-}
-
-// Worker is the goroutine that does the work of a role, until a call blocks it.
-type Worker struct {
-	watch *Watch
-	since atomic.Int64 // the tick in which the call began, or one of these:
-	done  chan struct{}
-}
-
-const (
-	outside  = 0  // not in a call
-	replaced = -1 // another worker has the role
-)
-
-// Start calls run in a goroutine, and in another one whenever that is blocked. At most most
-// goroutines are in run at a time; beyond that the work waits until one returns. run does
-// the work until its owner ends it, or until [Worker.Leave] reports false.
-func (w *Watch) Start(most int, run func(*Worker)) *Role {
-	r := &Role{watch: w, most: most, run: run}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r.appoint()
-	w.roles[r] = struct{}{}
-	return r
-}
-
-// appoint starts a new worker. The caller holds watch.mu.
-func (r *Role) appoint() {
-	h := &Worker{watch: r.watch, done: make(chan struct{})}
-	r.worker = h
-	r.alive.Add(1)
-	go func() {
-		defer close(h.done)
-		defer r.alive.Add(-1)
-		r.run(h)
-	}()
-}
-
-// Enter marks the begin of a call that may block. From here on the watch may start another
-// worker. That worker sees all that this one wrote before Enter.
-func (h *Worker) Enter() {
-	h.since.Store(h.watch.now.Load())
-	if h.watch.asleep.Load() {
-		select {
-		case h.watch.wake <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// Leave marks the end of the call. If it reports false, the role has another worker: run
-// must then return without touching the role's data.
-func (h *Worker) Leave() bool {
-	return h.since.Swap(outside) != replaced
-}
-
-// Alive returns how many goroutines are in run: one, and the blocked ones.
-func (r *Role) Alive() int { return int(r.alive.Load()) }
-
-// Stop waits until the worker's run has returned, which the caller must have told it to
-// do. It reports false after timeout. A call then blocks the worker, and Stop abandons it
-// like the workers that were blocked before. run is not called again.
-func (r *Role) Stop(timeout time.Duration) bool {
-	r.watch.mu.Lock()
-	delete(r.watch.roles, r)
-	h := r.worker
-	r.watch.mu.Unlock()
-	select {
-	case <-h.done:
-		return true
-	default:
-	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case <-h.done:
-		return true
-	case <-timer.C:
-		// In a call, the worker finds out when the call returns. Otherwise its run ends now.
-		if since := h.since.Load(); since != outside {
-			h.since.CompareAndSwap(since, replaced)
-		}
+func (e *Entry) look(blocked func() bool) (again bool) {
+	h := e.worker.Load()
+	if h == nil {
+		e.seen = nil
 		return false
 	}
+	call := h.Call()
+	e.looks++
+	if h != e.seen || call != e.last {
+		e.seen, e.last, e.looks = h, call, 0
+	}
+	if !call.Inside() {
+		return e.owner.Idle(e.looks)
+	}
+	if e.looks >= tooManyLooks {
+		e.owner.TooLong(call, func() bool { return e.looks >= unconfirmedLooks || blocked() })
+	}
+	return true
+}
+
+// needed reports whether a worker is in a call, or an owner waits for a look.
+func (w *Watch) needed() bool {
+	return slices.ContainsFunc(*w.entries.Load(), func(e *Entry) bool {
+		h := e.worker.Load()
+		return h != nil && (h.Call().Inside() || e.owner.Idle(0))
+	})
 }

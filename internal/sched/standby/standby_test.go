@@ -256,3 +256,65 @@ func BenchmarkEnterLeave(b *testing.B) {
 		h.Leave()
 	}
 }
+
+// owner notes what a watch says.
+type owner struct {
+	worker        *Worker
+	tooLong, idle atomic.Int32
+	sure          atomic.Int32 // of tooLong
+	again         atomic.Bool
+}
+
+func (o *owner) TooLong(c Call, sure func() bool) {
+	o.tooLong.Add(1)
+	if sure() {
+		o.sure.Add(1)
+	}
+}
+
+func (o *owner) Idle(looks int) bool {
+	if looks > 0 {
+		o.idle.Add(1)
+	}
+	return o.again.Load()
+}
+
+// TestOwner: an owner is called in each tick while it wants that, and hears of a call that takes
+// too long before it is sure that this is blocked.
+func TestOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatch(limit, func() bool { return false })
+		defer w.Close()
+		o := new(owner)
+		e := w.Add(o)
+		expect := func(idle, tooLong, sure int32) {
+			t.Helper()
+			synctest.Wait()
+			if o.idle.Load() != idle || o.tooLong.Load() != tooLong || o.sure.Load() != sure {
+				t.Errorf("idle in %d ticks, too long in %d, and surely in %d; want %d, %d and %d",
+					o.idle.Load(), o.tooLong.Load(), o.sure.Load(), idle, tooLong, sure)
+			}
+		}
+		time.Sleep(time.Hour) // nobody works, and the watch sleeps
+		expect(0, 0, 0)
+		o.again.Store(true)
+		h := new(Worker)
+		e.Appoint(h)
+		const tick = limit / tooManyLooks
+		time.Sleep(100*tick + tick/2)
+		expect(99, 0, 0)
+		h.Enter()
+		time.Sleep((tooManyLooks + 1) * tick)
+		expect(99, 1, 0)
+		time.Sleep((unconfirmedLooks - tooManyLooks) * tick)
+		expect(99, 1+unconfirmedLooks-tooManyLooks, 1)
+		e.Appoint(nil)
+		time.Sleep(time.Hour)
+		expect(99, 1+unconfirmedLooks-tooManyLooks, 1)
+		e.Appoint(h) // it has not moved
+		time.Sleep((tooManyLooks+1)*tick + tick/2)
+		e.Remove()
+		time.Sleep(time.Hour)
+		expect(99, 1+unconfirmedLooks-tooManyLooks+1, 1)
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,4 +47,13 @@ func onPCI() (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// netdevDir returns where a network interface is in sysfs, or "".
+func netdevDir(name string) string {
+	dir, err := filepath.EvalSymlinks("/sys/class/net/" + name)
+	if err != nil || name == "" {
+		return ""
+	}
+	return dir
 }

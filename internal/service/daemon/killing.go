@@ -17,15 +17,19 @@ type victim struct {
 
 func newVictim(pid int) victim { return victim{pid, procfs.Started(pid)} }
 
-// kill sends SIGKILL, unless the process has ended. Another one that has got its number lives on.
-func (v victim) kill() {
+// kill ends the process.
+func (v victim) kill() { v.signal(unix.SIGKILL) }
+
+// signal sends a signal, unless the process has ended. Another one that has got its number gets
+// none.
+func (v victim) signal(number unix.Signal) {
 	fd, err := unix.PidfdOpen(v.pid, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd) //nolint:errcheck // nothing was written
 	if v.started != "" && procfs.Started(v.pid) == v.started {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it may have ended
+		_ = unix.PidfdSendSignal(fd, number, nil, 0) // it may have ended
 	}
 }
 

@@ -43,6 +43,12 @@ func (v *netlinkView) Devices() []*nldev.Device {
 // CharDevs implements nldev.Source.
 func (v *netlinkView) CharDevs() []nldev.CharDev { return v.session.server.netlink.files }
 
+// Exclusive implements nldev.Source.
+func (v *netlinkView) Exclusive() bool { return v.session.server.netns.Load() }
+
+// SetExclusive implements nldev.Source. Other sessions see the change, as all of a kernel do.
+func (v *netlinkView) SetExclusive(only bool) { v.session.server.netns.Store(only) }
+
 // netlinkDevices is what netlink shows of the devices. Names and numbers are those of the file
 // tree: programs compare the two.
 type netlinkDevices struct {

@@ -1,8 +1,11 @@
 package daemon
 
 import (
+	"errors"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/explain/sanitize"
 	"github.com/gorxe/gorxe/internal/kernel"
@@ -22,12 +25,18 @@ func (n *session) startSanitizer() error {
 	if err != nil {
 		return err
 	}
+	if n.wanted.SanitizeAbort && errors.Is(unix.Kill(int(n.cred.Pid), 0), unix.EPERM) {
+		return errMayNotAbort
+	}
 	if err := n.tenant.Budget.Take(sanitizerCost); err != nil {
 		return err
 	}
 	n.sanitizer = sanitize.New(checks, time.Now)
 	return nil
 }
+
+// errMayNotAbort refuses --sanitize-abort.
+var errMayNotAbort = errors.New("--sanitize-abort: the daemon may not send signals to this user's programs: it needs CAP_KILL, or to be of the same user")
 
 var sanitizerCost = quota.Cost{Memory: sanitize.Memory}
 
@@ -45,6 +54,10 @@ func (n *session) watch(f *file, who trap.Credentials) {
 	}
 	f.watcher = &watcher{File: n.sanitizer.Open(who.PID, f.reports.program, f.device.spec.Name), session: n.sanitizer, maps: -1}
 	f.reports.sanitizer = f.watcher.File
+	if n.wanted.SanitizeAbort {
+		victim := newVictim(who.PID)
+		f.watcher.OnError(func() { victim.signal(unix.SIGABRT) })
+	}
 	f.SetWatcher(f.watcher)
 }
 
@@ -96,9 +109,9 @@ func (w *watcher) Changed(id any, o uverbs.Watched, c kernel.Caller) {
 // Ended implements uverbs.Watcher.
 func (w *watcher) Ended(id any, c kernel.Caller) { w.File.Ended(id, w.stack(c, false)) }
 
-// Modifying implements uverbs.Watcher.
-func (w *watcher) Modifying(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller) {
-	w.Modified(q, attr, mask, w.stack(c, false))
+// Modified implements uverbs.Watcher.
+func (w *watcher) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller) {
+	w.File.Modified(q, attr, mask, w.stack(c, false))
 }
 
 // Posting implements uverbs.Watcher.

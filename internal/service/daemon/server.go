@@ -78,6 +78,7 @@ type Server struct {
 	cm      *rdmacm.Manager // of all sessions: they share the network namespace's port spaces
 	tree    *tree.Tree
 	netlink netlinkDevices
+	netns   atomic.Bool // netlink answers that it is exclusive
 
 	cmNumbers atomic.Uint32 // of the ids that programs have made
 	answer    func(*os.File, trap.ServeConfig) (answerer, error)

@@ -87,7 +87,7 @@ func (d *device) status(all bool) proto.DeviceStatus {
 	n := dev.Objects()
 	st := proto.DeviceStatus{
 		Name: d.spec.Name, Like: d.spec.Like, GUID: fmt.Sprintf("%016x", dev.GUID()), Ports: []proto.PortStatus{port},
-		Objects:  map[string]int{"pd": n.PD, "mr": n.MR, "mw": n.MW, "cq": n.CQ, "srq": n.SRQ, "qp": n.QP, "ah": n.AH},
+		Objects:  map[string]int{"pd": n.PD, "mr": n.MR, "mw": n.MW, "cq": n.CQ, "srq": n.SRQ, "qp": n.QP, "ah": n.AH, "xrcd": n.XRCD},
 		Counters: make(map[string]uint64), ECN: dev.ECN(),
 	}
 	counters := dev.HWCounters()

@@ -56,7 +56,7 @@ func (v *view) sysfs() tree.Device {
 	}
 	pci := look.Parent.Bus == "pci"
 	if pci {
-		d.OnBus = onPCI()
+		d.OnBus, d.NetdevDir = onPCI(), netdevDir(v.netdev)
 		d.OwnerCounters = nil // no adapter has them; gorxe status does
 	}
 	if pci || v.spec.Rail {

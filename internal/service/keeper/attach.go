@@ -98,7 +98,7 @@ func (s *search) prepare() (err error) {
 			return err
 		}
 	}
-	s.wanted = proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, Like: cfg.Like, ECN: cfg.ECN, Chaos: cfg.Chaos, Sanitize: cfg.Sanitize, Label: cfg.Label}
+	s.wanted = proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, Like: cfg.Like, ECN: cfg.ECN, Chaos: cfg.Chaos, Sanitize: cfg.Sanitize, SanitizeAbort: cfg.SanitizeAbort, Label: cfg.Label}
 	// otherwise the user has chosen the daemon
 	if cfg.Socket == "" && os.Getenv(proto.EnvSocket) == "" {
 		s.wanted.Network = proto.ThisNetwork()

@@ -34,11 +34,13 @@ type Config struct {
 	Report    bool            // Outcome shall have a report
 	Chaos     uint64          // its seed for this program; 0: none
 	Sanitize  string          // checks of this program's sanitizer; empty: none
-	Label     string          // of this program, for status and fault rules
-	Container bool            // no daemon replaces one that the container runtime has started
-	FillIn    bool            // the address for AddressWord in Program
-	Role      string          // of this program in a run around this one, for reports
-	Shown     []string        // the command line that the status shows; nil: Program
+	// SanitizeAbort has a process end at the first error that the sanitizer finds.
+	SanitizeAbort bool
+	Label         string   // of this program, for status and fault rules
+	Container     bool     // no daemon replaces one that the container runtime has started
+	FillIn        bool     // the address for AddressWord in Program
+	Role          string   // of this program in a run around this one, for reports
+	Shown         []string // the command line that the status shows; nil: Program
 	// Before, if not nil, is called before anything is started. This process may execute itself
 	// before that, so what its caller did earlier may be done twice.
 	Before func() error

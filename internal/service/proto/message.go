@@ -115,7 +115,9 @@ type Wanted struct {
 	Doorbells Doorbells `json:"doorbells"`
 	Chaos     uint64    `json:"chaos,omitempty"`    // its seed; 0: none
 	Sanitize  string    `json:"sanitize,omitempty"` // checks of the sanitizer; empty: none
-	Label     string    `json:"label,omitempty"`    // of the program; older daemons have none
+	// SanitizeAbort ends a process at its first error.
+	SanitizeAbort bool   `json:"sanitize_abort,omitempty"`
+	Label         string `json:"label,omitempty"` // of the program; older daemons have none
 }
 
 // Hello is how a daemon describes itself.

@@ -190,11 +190,13 @@ type CQStatus struct {
 	Waiting int    `json:"waiting"`
 }
 
-// SRQStatus is a shared receive queue; Waiting are work requests not used yet.
+// SRQStatus is a shared receive queue; Waiting are work requests not used yet. One of XRC has a
+// number, by which requests name it.
 type SRQStatus struct {
 	Handle  uint32 `json:"handle"`
 	Entries int    `json:"entries"`
 	Waiting int    `json:"waiting"`
+	Num     uint32 `json:"xrc_srq_num,omitempty"`
 }
 
 // QPStatus is a queue pair.

@@ -68,12 +68,13 @@ func (m *Slice) WriteV(spans []rxe.Span) error {
 
 // word returns the 8-byte word at va. The processor needs an aligned address.
 func (m *Slice) word(va uint64) (*uint64, error) {
-	b := m.slice(va, 8)
+	const octets = int(unsafe.Sizeof(uint64(0)))
+	b := m.slice(va, octets)
 	if b == nil {
 		return nil, errUnmapped
 	}
 	p := unsafe.Pointer(unsafe.SliceData(b))
-	if uintptr(p)%8 != 0 {
+	if uintptr(p)%uintptr(octets) != 0 {
 		return nil, errUnaligned
 	}
 	return (*uint64)(p), nil

@@ -30,16 +30,19 @@ gorxe pair rping -s -a 127.0.0.1 -C 2 -- rping -c -a 127.0.0.1 -C 2`
 		var steps []*proc
 		for i, temp := range jobs {
 			env := []string{"RUNNER_TEMP=" + temp, "OTHER=" + jobs[1-i], "INPUT_DEVICES=rxe0=lo", "INPUT_RUN=" + commands,
-				"PATH=" + filepath.Dir(gorxe) + ":" + os.Getenv("PATH")}
+				"GORXE_SANITIZE=" + []string{"", "default"}[i], "PATH=" + filepath.Dir(gorxe) + ":" + os.Getenv("PATH")}
 			steps = append(steps, start(t, h, env, step))
 		}
 		for _, p := range steps {
 			p.ok()
 		}
-		for _, temp := range jobs {
+		for i, temp := range jobs {
 			page, err := os.ReadFile(filepath.Join(temp, "gorxe", "verdict", "verdict.md"))
 			if err != nil || !strings.HasPrefix(string(page), "# Verdict: the program ended well\n") {
 				t.Errorf("%v\n%s", err, page)
+			}
+			if sanitized := strings.Contains(string(page), "The sanitizer found none."); sanitized != (i == 1) {
+				t.Errorf("job %d:\n%s", i, page)
 			}
 			if err := os.Remove(filepath.Join(temp, "begun")); err != nil {
 				t.Error(err)

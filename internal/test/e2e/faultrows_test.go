@@ -258,6 +258,7 @@ func TestEachLimit(t *testing.T) {
 		{"max_srq", 9, 0, tooMany, "max_srq"},
 		{"max_cq", 10, 0, tooMany, "max_cq"},
 		{"max_qp", 11, 0, tooMany, "max_qp"},
+		{"max_uc", 0, 0, syscall.EOPNOTSUPP, ""},
 		{"max_cqe", 12, 0, tooLarge, "max_cqe"},
 		{"max_qp_wr", 13, 0, tooLarge, "max_qp_wr"},
 		{"max_sge", 14, 0, tooLarge, "max_sge"},

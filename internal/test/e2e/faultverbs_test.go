@@ -30,6 +30,7 @@ var verbFaults = []struct{ rule, program, says string }{
 	{"limits set,max_cqe=128", "ibv_rc_pingpong", "Couldn't create CQ"},
 	{"limits set,max_qp_wr=128", "ibv_rc_pingpong", "Couldn't create QP"},
 	{"limits set,max_srq=0", "ibv_srq_pingpong", "Couldn't create SRQ"},
+	{"limits set,max_uc=0", "ibv_uc_pingpong", "Couldn't create QP"},
 	{"limits set,max_srq_wr=128", "ibv_srq_pingpong", "Couldn't create SRQ"},
 	{"limits set,memory=4096", "ibv_rc_pingpong -s 8192", "Couldn't register MR"},
 }

@@ -20,6 +20,7 @@ var mlx5Exchanges = []string{
 	"ib_write_bw -x 1 -F -s 64 -n 200 -q 4 --post_list=8",
 	"ib_send_lat -x 1 -F -s 64 -n 100 -e",
 	"ib_read_bw -x 1 -F -a -n 20",
+	"ibv_xsrq_pingpong -g 1 -e", // at an even place, because rxe0 has no XRC
 	"ib_atomic_bw -x 1 -F -n 100",
 }
 

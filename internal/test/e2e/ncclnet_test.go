@@ -41,7 +41,8 @@ func ncclRules(seed uint64) []string {
 			func() string { return "packet shape,rate=1gbit,queue=1000," + device() },
 			func() string { return "peer silent,after=" + ms(1, 200) + ",until=" + ms(200, 300) + "," + device() },
 			func() string { return "peer rnr,p=2%," + device() },
-		}[r.IntN(12)]())
+			func() string { return "limits set,max_uc=0" },
+		}[r.IntN(13)]())
 	}
 	return rules
 }

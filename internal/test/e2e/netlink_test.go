@@ -116,6 +116,12 @@ func TestRDMATool(t *testing.T) {
 	if text := d.run(t, "rdma", "system", "show").ok(); !strings.Contains(text, "netns shared") {
 		t.Errorf("rdma system: %s", text)
 	}
+	for _, mode := range []string{"exclusive", "shared"} {
+		d.run(t, "rdma", "system", "set", "netns", mode).ok()
+		if text := d.run(t, "rdma", "system", "show").ok(); !strings.Contains(text, "netns "+mode) {
+			t.Errorf("rdma system set netns %s: %s", mode, text)
+		}
+	}
 	refused := d.run(t, "rdma", "link", "add", "rxe7", "type", "rxe", "netdev", "eth0")
 	if refused.wait() == 0 || !strings.Contains(refused.out.String(), "Operation not supported") {
 		t.Errorf("rdma link add: %s", refused.out.String())
@@ -199,9 +205,11 @@ func TestRDMAUsers(t *testing.T) {
 		if len(mrs) != 1 || mrs[0]["lkey"] != nil {
 			t.Errorf("user %d sees the regions %v", i, mrs)
 		}
-		refused := d.runAs(t, u, "rdma", "link", "add", "rxe7", "type", "rxe", "netdev", "eth0")
-		if refused.wait() == 0 || !strings.Contains(refused.out.String(), "Operation not permitted") {
-			t.Errorf("rdma link add as user %d: %s", i, refused.out.String())
+		for _, change := range []string{"link add rxe7 type rxe netdev eth0", "system set netns exclusive"} {
+			refused := d.runAs(t, u, append([]string{"rdma"}, strings.Fields(change)...)...)
+			if refused.wait() == 0 || !strings.Contains(refused.out.String(), "Operation not permitted") {
+				t.Errorf("rdma %s as user %d: %s", change, i, refused.out.String())
+			}
 		}
 		if code := d.runAs(t, u, "/usr/bin/python3", "-c", joinNotifications).wait(); code != int(unix.EPERM) {
 			t.Errorf("user %d joins a group: %d, want EPERM", i, code)
@@ -231,7 +239,7 @@ type netlinkSeen struct {
 	Counters map[string]uint64
 	Ports    []uint32
 	Kinds    map[string]uint64
-	Changes  map[string]string // what is refused
+	Changes  map[string]string // what is refused, but the mode
 	Err      string
 }
 
@@ -315,7 +323,7 @@ func TestNetlinkLibrary(t *testing.T) {
 		t.Errorf("%d changes", len(s.Changes))
 	}
 	for change, err := range s.Changes {
-		if err != "operation not supported" {
+		if want := map[bool]string{true: "<nil>", false: "operation not supported"}[change == "mode"]; err != want {
 			t.Errorf("%s: %q", change, err)
 		}
 	}

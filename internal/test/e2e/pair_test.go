@@ -123,6 +123,8 @@ func play(role string, args []string) int {
 		return playAsk(args)
 	case "storm":
 		return playStorm()
+	case "node":
+		return playNode(args)
 	case "netlink":
 		return playNetlink(args)
 	case "forge":

@@ -20,7 +20,7 @@ func TestPytestProgram(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"option", "variable", "path", "wheel/bin"} {
 		must.OK(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
-		says := "#!/bin/sh\n" + `[ "$1" != run ] && echo "gorxe v` + name + `, commit 1" || echo "ran ` + name + "\"\n"
+		says := "#!/bin/sh\n" + `[ "$1" != run ] && echo "gorxe v` + name + `, commit 1" || echo "ran ` + name + "$GORXE_SANITIZE\"\n"
 		must.OK(t, os.WriteFile(filepath.Join(dir, name, "gorxe"), []byte(says), 0o755)) //nolint:gosec // a program
 	}
 	// What pip notes of a wheel that it has installed (PEP 376).
@@ -48,6 +48,7 @@ func TestPytestProgram(t *testing.T) {
 		{"none", []string{noPath, "PYTHONPATH=" + plugin}, nil, "gorxe: there is no program gorxe in PATH, and neither --gorxe nor GORXE_PROGRAM names one", 5},
 		{"wrong", []string{path, wheel}, []string{"--gorxe=/nowhere/gorxe"}, "ERROR: --gorxe or GORXE_PROGRAM: /nowhere/gorxe: there is no such program", 4},
 		{"--rdma", []string{path, wheel}, append(option, "--rdma"), "ran option", 0},
+		{"--rdma-sanitize", []string{path, wheel}, append(option, "--rdma", "--rdma-sanitize=-leak"), "ran option-leak", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := exec.Command("/usr/bin/python3", append([]string{"-m", "pytest", "-p", "gorxe_pytest", "-p", "no:cacheprovider"}, c.flags...)...)

@@ -70,7 +70,7 @@ func (r release) argv(argv ...string) []string {
 // system. This perftest asks for the machine's PCI bus, which a chroot hides.
 func (r release) beside(run launch) launch {
 	lib := filepath.Join(r.root, "usr/lib/x86_64-linux-gnu")
-	front := []string{"env", "IBV_DRIVERS=" + filepath.Join(lib, "libibverbs/librxe"),
+	front := []string{"env", "IBV_DRIVERS=" + filepath.Join(lib, "libibverbs/librxe") + ":" + filepath.Join(lib, "libibverbs/libmlx5"),
 		filepath.Join(lib, "ld-linux-x86-64.so.2"), "--library-path", lib}
 	return func(t *testing.T, argv ...string) *proc {
 		t.Helper()

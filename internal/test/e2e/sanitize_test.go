@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ type misuse struct {
 	name   string
 	checks []string // that find its mistake
 	line   int      // that the report names
+	row    string   // of misusePage
 }
 
 // misuses reads what the programs say of themselves.
@@ -30,12 +32,13 @@ func misuses(t *testing.T) (list []misuse) {
 	for _, file := range files {
 		text := string(must.Get[[]byte](t)(os.ReadFile(file)))
 		m := misuse{name: strings.TrimSuffix(filepath.Base(file), ".c")}
-		says := regexp.MustCompile(`^/\* ([a-z, -]+): `).FindStringSubmatch(text)
+		says := regexp.MustCompile(`^/\* ([a-z, -]+): (.*)\. \*/`).FindStringSubmatch(text)
 		before, _, ok := strings.Cut(text, "/* LINE */")
 		if says == nil || !ok {
 			t.Fatalf("%s names no check, or no line", file)
 		}
 		m.checks, m.line = strings.Split(says[1], ", "), 1+strings.Count(before, "\n")
+		m.row = fmt.Sprintf("| %s | %s | %s |\n", m.name, says[2], says[1])
 		list = append(list, m)
 	}
 	return list
@@ -48,85 +51,240 @@ func names(f *sanitize.Finding, file string, line int) bool {
 	})
 }
 
+// misusePage has a row for each program of testdata/misuse.
+const misusePage = "testdata/misuse.md"
+
 // TestMisuse: gorxe run --sanitize finds each mistake of testdata/misuse under its name and with
-// its line, and nothing in the correct twin.
+// its line, and nothing in the correct twin. A selection has the programs with the name of a check.
+// With GORXE_E2E=full each twin has 20 seeds of chaos, too.
 func TestMisuse(t *testing.T) {
+	need(t, "gcc")
+	notNative(t, "a sanitizer")
+	d := oneDaemon(t)
+	rows := make([]string, 0)
+	t.Run("programs", func(t *testing.T) {
+		for _, m := range misuses(t) {
+			rows = append(rows, m.row)
+			rank := complete
+			if m.name == m.checks[0] {
+				rank = standard
+			}
+			if !selection.takes(rank) {
+				continue
+			}
+			t.Run(m.name, func(t *testing.T) {
+				t.Parallel()
+				m.judge(t, d)
+			})
+		}
+	})
+	if selection.takes(standard) && !t.Failed() {
+		generated(t, misusePage, "misuse", "| program | what is wrong | found as |\n|---|---|---|\n"+strings.Join(rows, ""))
+	}
+}
+
+// judge runs a program and its twin.
+func (m *misuse) judge(t *testing.T, d *daemon) {
+	bin := filepath.Join(t.TempDir(), m.name)
+	source := m.name + ".c"
+	build := exec.Command("gcc", "-g", "-O0", "-Wall", "-o", bin, "testdata/misuse/"+source, "-libverbs", "-lpthread")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("gcc %s: %v\n%s", source, err, out)
+	}
+	out, report, code := sanitized(t, d, nil, bin)
+	var found []string
+	lines := false
+	for i := range report.Findings {
+		f := &report.Findings[i]
+		found = append(found, f.Check)
+		lines = lines || f.Check == m.checks[0] && names(f, source, m.line)
+	}
+	slices.Sort(found)
+	if found = slices.Compact(found); !slices.Equal(found, m.checks) || !lines {
+		t.Errorf("found %q, want %q with line %d; output:\n%s", found, m.checks, m.line, out)
+	}
+	if want := report.Count(sanitize.Error) > 0; want != (code == 4) {
+		t.Errorf("exit code %d, %d errors", code, report.Count(sanitize.Error))
+	}
+	seeds := 0
+	if full {
+		seeds = 20
+	}
+	for seed := range seeds + 1 {
+		var flags []string
+		if seed > 0 {
+			flags = []string{"--chaos", strconv.Itoa(seed)}
+		}
+		if out, report, code := sanitized(t, d, flags, bin, "right"); len(report.Findings) > 0 || code != 0 {
+			t.Errorf("the correct twin, with %q, ended with %d; output:\n%s", flags, code, out)
+		}
+	}
+}
+
+// sanitized runs a program under the sanitizer, with all checks.
+func sanitized(t *testing.T, d *daemon, flags []string, argv ...string) (out string, report sanitize.Report, code int) {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "findings.json")
+	p := start(t, d.host, d.env(), slices.Concat([]string{gorxe, "run", "--sanitize=all", "--sanitize-to", to}, flags, []string{"--"}, argv)...)
+	code = p.wait()
+	must.OK(t, json.Unmarshal(must.Get[[]byte](t)(os.ReadFile(to)), &report))
+	return p.out.String(), report, code
+}
+
+// clean is a pair of programs that the sanitizer must not blame.
+type clean struct {
+	rank           rank
+	flags          string // of gorxe pair
+	server, client string // GID is the index of the IPv4 address
+}
+
+// cleanPairs are stock programs. The first ones take part in every run.
+func cleanPairs() []clean {
+	list := []clean{
+		{standard, "", "ibv_rc_pingpong -d rxe0 -g GID -n 50", "ibv_rc_pingpong -d rxe0 -g GID -n 50 127.0.0.1"},
+		{standard, "", "ib_write_bw -d rxe0 -x GID -F -n 50", "ib_write_bw -d rxe0 -x GID -F -n 50 127.0.0.1"},
+		{standard, "", "ib_send_bw -d rxe0 -x GID -F -n 50", "ib_send_bw -d rxe0 -x GID -F -n 50 127.0.0.1"},
+		{standard, "", "rping -a {address} -C 2 -s", "rping -a {address} -C 2 -c"},
+		{standard, "--like connectx6", "ibv_rc_pingpong -d mlx5_0 -g GID -r 20 -n 100", "ibv_rc_pingpong -d mlx5_0 -g GID -r 20 -n 100 127.0.0.1"},
+		{complete, "", "ucmatose -c 10", "ucmatose -c 10 -s {address}"},
+		{complete, "", "udaddy -c 3", "udaddy -c 3 -s {address}"},
+		{complete, "--stop-server", "cmtime -c 20", "cmtime -c 20 -s {address}"},
+		{complete, "", "rdma_server", "rdma_client -s {address}"},
+		{complete, "", "rstream -S 4096 -C 100", "rstream -S 4096 -C 100 -s {address}"},
+		{complete, "", "riostream -S 4096 -C 100", "riostream -S 4096 -C 100 -s {address}"},
+		{complete, "", "fi_pingpong -p verbs -e msg -B 7471", "fi_pingpong -p verbs -e msg -P 7471 {address}"},
+		{complete, "", "qperf -lp 7472 -t 20", "qperf {address} -lp 7472 -cm 1 -n 200 rc_bw rc_lat quit"},
+	}
+	for _, device := range []string{"rxe0", "mlx5_0"} {
+		flags := ""
+		if device == "mlx5_0" {
+			flags = "--like connectx6"
+		}
+		for _, program := range append([]string{"ibv_srq_pingpong -n 50", "ibv_rc_pingpong -e -n 50"}, correct...) {
+			argv := program + " -d " + device
+			if strings.HasPrefix(program, "ibv_") {
+				argv += " -g GID"
+			} else {
+				argv += " -F -x GID"
+			}
+			list = append(list, clean{complete, flags, argv, argv + " 127.0.0.1"})
+		}
+	}
+	return list
+}
+
+// warned are the warnings about stock programs that docs/sanitizer.md explains.
+var warned = map[string]string{
+	"ibv_srq_pingpong": "destroyed-while-posted",
+	"ucmatose":         "rnr-retry-zero",
+}
+
+// TestNoMisuse: the sanitizer finds no error in stock programs, and gives no warning but those that
+// are explained.
+func TestNoMisuse(t *testing.T) {
+	notNative(t, "a sanitizer")
+	gid := strconv.Itoa(gidIPv4)
+	for _, c := range cleanPairs() {
+		if !selection.takes(c.rank) {
+			continue
+		}
+		t.Run(strings.Fields(c.server)[0], func(t *testing.T) {
+			if !full {
+				t.Parallel()
+			}
+			a, _ := twoHosts(t, 1500)
+			run := []string{gorxe, "pair", "--private"}
+			run = slices.Concat(run, strings.Fields(c.flags))
+			program := strings.Fields(c.server)
+			need(t, program[0])
+			argv := strings.Fields(strings.ReplaceAll(c.server+" -- "+c.client, "GID", gid))
+			blameless(t, a, program[0], run, argv)
+		})
+	}
+	if !selection.takes(complete) {
+		return
+	}
+	need(t, "mpirun.openmpi", "mpirun.mpich", "/usr/bin/python3")
+	for _, p := range []parallel{openMPI, mpich} {
+		t.Run(p.name, func(t *testing.T) {
+			argv, _ := p.command(t, release{}, 2, "rxe0")
+			a, _ := twoHosts(t, 1500)
+			blameless(t, a, p.name, []string{gorxe, "run", "--private", "--device", "rxe0=lo"}, argv)
+		})
+	}
+	t.Run("rdma-core", func(t *testing.T) {
+		script := string(must.Get[[]byte](t)(os.ReadFile("testdata/rdmacore.py")))
+		argv := []string{"/usr/bin/python3", "-c", script, rdmacoreTests(t), "rxe0", gid}
+		for name, v := range onKernel(t, "44") {
+			if v.Result == "pass" && !mistaken.MatchString(name) {
+				argv = append(argv, name)
+			}
+		}
+		a, _ := twoHosts(t, 1500)
+		blameless(t, a, "rdma-core", []string{gorxe, "run", "--private", "--device", "rxe0=lo"}, argv)
+	})
+}
+
+// mistaken are the tests of rdma-core that make mistakes on purpose.
+var mistaken = regexp.MustCompile(`invalid|bad_flow|test_mw_type`)
+
+// blameless runs programs under the sanitizer.
+func blameless(t *testing.T, h *host, name string, run, argv []string) {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "findings.json")
+	p := start(t, h, nil, slices.Concat(run, []string{"--sanitize", "--sanitize-to", to, "--"}, argv)...)
+	if err := p.waitFor(4 * programLimit); err != nil || p.wait() != 0 {
+		t.Fatalf("%v\n%s", err, p.out.String())
+	}
+	var report sanitize.Report
+	must.OK(t, json.Unmarshal(must.Get[[]byte](t)(os.ReadFile(to)), &report))
+	for _, f := range report.Worst() {
+		if f.Level == sanitize.Error || f.Level == sanitize.Warning && f.Check != warned[name] {
+			t.Errorf("%s: %s", f.Level, f.Brief())
+		}
+	}
+	if t.Failed() {
+		t.Log(p.out.String())
+	}
+}
+
+// TestSanitizeAbort: the first error ends the process. Suppressions and --sanitize-exit change the
+// exit code, and SARIF has the line.
+func TestSanitizeAbort(t *testing.T) {
 	if !selection.takes(standard) {
 		return
 	}
 	need(t, "gcc")
 	notNative(t, "a sanitizer")
 	d := oneDaemon(t)
-	for _, m := range misuses(t) {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			bin := filepath.Join(t.TempDir(), m.name)
-			source := m.name + ".c"
-			build := exec.Command("gcc", "-g", "-O0", "-Wall", "-o", bin, "testdata/misuse/"+source, "-libverbs")
-			if out, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("gcc %s: %v\n%s", source, err, out)
-			}
-			out, report, code := sanitized(t, d, bin)
-			var found []string
-			lines := false
-			for i := range report.Findings {
-				f := &report.Findings[i]
-				found = append(found, f.Check)
-				lines = lines || f.Check == m.checks[0] && names(f, source, m.line)
-			}
-			slices.Sort(found)
-			if found = slices.Compact(found); !slices.Equal(found, m.checks) || !lines {
-				t.Errorf("found %q, want %q with line %d; output:\n%s", found, m.checks, m.line, out)
-			}
-			if want := report.Count(sanitize.Error) > 0; want != (code == 4) {
-				t.Errorf("exit code %d, %d errors", code, report.Count(sanitize.Error))
-			}
-			if out, report, code := sanitized(t, d, bin, "right"); len(report.Findings) > 0 || code != 0 {
-				t.Errorf("the correct twin ended with %d; output:\n%s", code, out)
-			}
-		})
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "key-range")
+	out, err := exec.Command("gcc", "-g", "-O0", "-o", bin, "testdata/misuse/key-range.c", "-libverbs").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-}
-
-// sanitized runs a program under the sanitizer.
-func sanitized(t *testing.T, d *daemon, argv ...string) (out string, report sanitize.Report, code int) {
-	t.Helper()
-	to := filepath.Join(t.TempDir(), "findings.json")
-	p := start(t, d.host, d.env(), append([]string{gorxe, "run", "--sanitize", "--sanitize-to", to, "--"}, argv...)...)
-	code = p.wait()
-	must.OK(t, json.Unmarshal(must.Get[[]byte](t)(os.ReadFile(to)), &report))
-	return p.out.String(), report, code
-}
-
-// TestNoMisuse: the sanitizer finds no error and gives no warning in stock programs.
-func TestNoMisuse(t *testing.T) {
-	if !selection.takes(standard) {
-		return
-	}
-	notNative(t, "a sanitizer")
-	gid := strconv.Itoa(gidIPv4)
-	for _, c := range []struct{ server, client []string }{
-		{[]string{"ibv_rc_pingpong", "-d", "rxe0", "-g", gid, "-n", "50"}, []string{"127.0.0.1"}},
-		{[]string{"ib_write_bw", "-d", "rxe0", "-x", gid, "-F", "-n", "50"}, []string{"127.0.0.1"}},
-		{[]string{"ib_send_bw", "-d", "rxe0", "-x", gid, "-F", "-n", "50"}, []string{"127.0.0.1"}},
-		{[]string{"rping", "-a", "{address}", "-C", "2", "-s"}, []string{"-c"}},
-		{[]string{"ibv_rc_pingpong", "-d", "mlx5_0", "-g", gid, "-r", "20", "-n", "100"}, []string{"127.0.0.1"}},
+	known := filepath.Join(dir, "known")
+	must.OK(t, os.WriteFile(known, []byte("# known\nkey-range,function=main\n"), 0o600))
+	sarif := filepath.Join(dir, "x.sarif")
+	for _, c := range []struct {
+		flags, env, says string
+		code             int
+	}{
+		{"--sanitize --sanitize-abort", "", "status 134\n", 4}, // of SIGABRT
+		{"--sanitize --sanitize-exit 9 --sanitize-to " + sarif, "", "key-range.c:", 9},
+		{"--sanitize --sanitize-exit 0", "", "1 error, 0 warnings, 0 notes\n", 0},
+		{"--sanitize --sanitize-suppress " + known, "", "0 errors, 0 warnings, 0 notes; 1 suppressed\n", 0},
+		{"", "-leak", "1 error, 0 warnings, 0 notes\n", 4},
+		{"", "leek", `GORXE_SANITIZE: "leek" is no check`, 2},
+		{"--sanitize=-leek", "", `"leek" is no check`, 2},
+		{"--sanitize-abort", "", "need --sanitize", 2},
 	} {
-		t.Run(c.server[0], func(t *testing.T) {
-			t.Parallel()
-			need(t, c.server[0])
-			a, _ := twoHosts(t, 1500)
-			client := append(slices.Clone(c.server), c.client...)
-			client = slices.DeleteFunc(client, func(s string) bool { return s == "-s" })
-			flags := []string{gorxe, "pair", "--private", "--sanitize"}
-			if slices.Contains(c.server, "mlx5_0") {
-				flags = append(flags, "--like", "connectx6")
-			}
-			run := slices.Concat(flags, []string{"--"}, c.server, []string{"--"}, client)
-			out := start(t, a, nil, run...).ok()
-			if !strings.Contains(out, "gorxe: sanitizer: 0 errors, 0 warnings, ") {
-				t.Errorf("output:\n%s", out)
-			}
-		})
+		p := start(t, d.host, append(d.env(), "GORXE_SANITIZE="+c.env), slices.Concat([]string{gorxe, "run"}, strings.Fields(c.flags), []string{"--", "sh", "-c", bin + "; echo status $?"})...)
+		if code := p.wait(); code != c.code || !strings.Contains(p.out.String(), c.says) {
+			t.Errorf("%s %s: exit code %d, want %d and %q in:\n%s", c.env, c.flags, code, c.code, c.says, p.out.String())
+		}
+	}
+	if text := string(must.Get[[]byte](t)(os.ReadFile(sarif))); !strings.Contains(text, "testdata/misuse/key-range.c") || !strings.Contains(text, `"startLine": 8`) {
+		t.Error(text)
 	}
 }

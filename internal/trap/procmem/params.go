@@ -11,7 +11,7 @@ const (
 	// maxBlocked bounds the blocked accesses of one address space. Twice: a program takes twice as
 	// many spare threads. Half: two slow pages at a time refuse the work of all others.
 	maxBlocked = 4
-	// maxUserBlocked bounds those of a user. A watchdog that replaces blocked threads one by one
+	// maxUserBlocked bounds those of a user. A watch that replaces blocked threads one by one
 	// meets up to as many again before they count as blocked. The reserve of spare threads
 	// (standby.MaxBlocked) is enough for five such users. Twice: for two. Half: three slow programs
 	// refuse the work of the user's others.

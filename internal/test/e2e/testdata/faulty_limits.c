@@ -25,6 +25,13 @@ static struct ibv_qp *make_qp(struct ibv_qp_cap cap)
 	return ibv_create_qp(pd, &attr);
 }
 
+static struct ibv_qp *make_uc(void)
+{
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UC, .send_cq = cq, .recv_cq = cq};
+
+	return ibv_create_qp(pd, &attr);
+}
+
 static struct ibv_srq *make_srq(int wr, int sge)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = wr, .max_sge = sge}};
@@ -89,6 +96,7 @@ void limits(void)
 	LARGEST("max_cqe", struct ibv_cq, WITH_CQE, ibv_destroy_cq);
 	CHECK("ibv_create_cq", cq = WITH_CQE(1));
 	COUNT("max_qp", struct ibv_qp, WITH_QP_WR(1), ibv_destroy_qp);
+	COUNT("max_uc", struct ibv_qp, make_uc(), ibv_destroy_qp);
 	LARGEST("max_qp_wr", struct ibv_qp, WITH_QP_WR, ibv_destroy_qp);
 	LARGEST("max_sge", struct ibv_qp, WITH_SGE, ibv_destroy_qp);
 	LARGEST("max_inline", struct ibv_qp, WITH_INLINE, ibv_destroy_qp);

@@ -11,6 +11,7 @@ int main(int argc, char **argv)
 	rig_connect(&r);
 	for (int i = 0, n = MISTAKE ? r.cq->cqe + 1 : r.cq->cqe; i < n; i++)
 		CHECK(!rig_post(&r, IBV_WR_SEND, r.buf, r.mr->lkey, 8, 0, 0, 0)); /* LINE */
+	rig_stop(&r);
 	rig_end(&r);
 	return 0;
 }

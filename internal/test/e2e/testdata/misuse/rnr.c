@@ -5,7 +5,7 @@ int main(int argc, char **argv)
 {
 	struct rig r = rig_make(argc);
 
-	r.rnr_retry = 0;
+	r.rnr_retry = 1;
 	CHECK(r.mr = ibv_reg_mr(r.pd, r.buf, SIZE, ALL));
 	rig_connect(&r);
 	if (!MISTAKE)

@@ -1,0 +1,100 @@
+package sanitize
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// settings are the attributes of a queue pair that its peer's have to fit.
+type settings struct {
+	dest         wire.QPN
+	rqPSN, sqPSN wire.PSN
+	reads, takes uint8 // max_rd_atomic and max_dest_rd_atomic
+	rtr, rts     bool  // dest and rqPSN, and sqPSN, are set
+	compared     bool
+}
+
+// Modified notes that the program has changed a queue pair.
+func (f *File) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, at *Stack) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	o := f.byQP[q]
+	if o == nil {
+		return
+	}
+	o.modified = at
+	if mask&rxe.QPAttrState != 0 && (attr.State == rxe.QPReset || attr.State == rxe.QPErr) {
+		f.drop(o)
+	}
+	o.set(attr, mask)
+	places := []Place{{What: "the queue pair was modified", Stack: at}, {What: "it was made", Stack: o.made}}
+	find := func(check, what string) {
+		f.find(check, Finding{What: fmt.Sprintf("%s has %s", o, what), Objects: []string{o.name()}, Places: places})
+	}
+	if mask&rxe.QPAttrTimeout != 0 && attr.Timeout == 0 {
+		find(timeoutZero, "timeout 0: it waits for ever for the answer to a packet that was lost")
+	}
+	if mask&rxe.QPAttrRetryCnt != 0 && attr.RetryCnt == 0 {
+		find(retryZero, "retry_cnt 0: it fails when the first packet is lost")
+	}
+	if mask&rxe.QPAttrRNRRetry != 0 && attr.RNRRetry == 0 {
+		find(rnrRetryZero, "rnr_retry 0: it fails when its peer has no receive for a message")
+	}
+}
+
+// set notes what the peer's attributes have to fit.
+func (o *object) set(attr *rxe.QPAttr, mask rxe.QPAttrMask) {
+	s := &o.settings
+	if mask&rxe.QPAttrState != 0 && attr.State == rxe.QPReset {
+		*s = settings{}
+	}
+	if mask&rxe.QPAttrDestQPN != 0 && mask&rxe.QPAttrRQPSN != 0 {
+		s.dest, s.rqPSN, s.rtr = attr.DestQPN, attr.RQPSN, true
+	}
+	if mask&rxe.QPAttrMaxRdAtomic != 0 {
+		s.reads = attr.MaxRdAtomic
+	}
+	if mask&rxe.QPAttrMaxDestRdAtomic != 0 {
+		s.takes = attr.MaxDestRdAtomic
+	}
+	if mask&rxe.QPAttrSQPSN != 0 {
+		s.sqPSN, s.rts = attr.SQPSN, true
+	}
+}
+
+// connected compares the attributes of the two ends when one of them posts. s.mu is held.
+func (f *File) connected(o *object, p *post) {
+	s := &o.settings
+	if !s.rtr || !s.rts {
+		return
+	}
+	peer := f.s.qps[qpName{f.device, s.dest}]
+	if peer == nil || peer.settings.dest != o.QP.QP.Num() || !peer.settings.rtr {
+		return
+	}
+	places := slices.Concat([]Place{{What: fmt.Sprintf("the %v (wr_id %#x) was posted", p.op, p.id), Stack: p.at}},
+		o.history("the queue pair was made"), peer.history("the peer's queue pair was made"))
+	objects := []string{o.name(), peer.name()}
+	if !s.compared && s.sqPSN != peer.settings.rqPSN {
+		f.find(psnMismatch, Finding{What: fmt.Sprintf("%s begins with PSN %#06x (sq_psn), and %s expects %#06x (rq_psn): the peer takes no packet",
+			o, uint32(s.sqPSN), peer, uint32(peer.settings.rqPSN)), Objects: objects, Places: places})
+	}
+	s.compared = true
+	if takes := peer.settings.takes; returns(p.op) && s.reads > takes && o.reads() > int(takes) {
+		f.find(rdAtomic, Finding{What: fmt.Sprintf("%s has %d READs and atomics under way (max_rd_atomic %d), and %s takes %d at once (max_dest_rd_atomic)",
+			o, o.reads(), s.reads, peer, takes), Objects: objects, Places: places})
+	}
+}
+
+// reads is how many READs and atomics of a queue pair are under way.
+func (o *object) reads() (n int) {
+	for _, p := range o.posts {
+		if returns(p.op) {
+			n++
+		}
+	}
+	return n
+}

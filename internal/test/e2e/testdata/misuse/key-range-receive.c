@@ -1,0 +1,19 @@
+/* key-range: a receive that is longer than its region. */
+#include "rig.h"
+
+int main(int argc, char **argv)
+{
+	struct rig r = rig_make(argc);
+	struct ibv_mr *to;
+
+	CHECK(r.mr = ibv_reg_mr(r.pd, r.buf, SIZE, ALL));
+	CHECK(to = ibv_reg_mr(r.pd, r.buf + 4096, MISTAKE ? 60 : 64, ALL)); /* LINE */
+	rig_connect(&r);
+	rig_recv(&r, r.buf + 4096, to->lkey, 64);
+	CHECK(!rig_post(&r, IBV_WR_SEND, r.buf, r.mr->lkey, 64, 0, 0, 0));
+	rig_poll(&r);
+	rig_poll(&r);
+	CHECK(!ibv_dereg_mr(to));
+	rig_end(&r);
+	return 0;
+}

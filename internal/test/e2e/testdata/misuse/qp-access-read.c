@@ -1,0 +1,15 @@
+/* qp-access: a queue pair that allows no READ of its peer. */
+#include "rig.h"
+
+int main(int argc, char **argv)
+{
+	struct rig r = rig_make(argc);
+
+	r.peer_access = MISTAKE ? IBV_ACCESS_REMOTE_WRITE : ALL;
+	CHECK(r.mr = ibv_reg_mr(r.pd, r.buf, SIZE, ALL));
+	rig_connect(&r);
+	CHECK(!rig_post(&r, IBV_WR_RDMA_READ, r.buf, r.mr->lkey, 64, r.buf + 4096, r.mr->rkey, 0)); /* LINE */
+	rig_poll(&r);
+	rig_end(&r);
+	return 0;
+}

@@ -1,0 +1,20 @@
+/* unmapped: a peer writes to registered memory that is not mapped any more. */
+#include "rig.h"
+
+int main(int argc, char **argv)
+{
+	struct rig r = rig_make(argc);
+	struct ibv_mr *to;
+	char *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(r.mr = ibv_reg_mr(r.pd, r.buf, SIZE, ALL));
+	CHECK(to = ibv_reg_mr(r.pd, gone, 4096, ALL)); /* LINE */
+	rig_connect(&r);
+	if (MISTAKE)
+		CHECK(!munmap(gone, 4096));
+	CHECK(!rig_post(&r, IBV_WR_RDMA_WRITE, r.buf, r.mr->lkey, 64, gone, to->rkey, 0));
+	rig_poll(&r);
+	CHECK(!ibv_dereg_mr(to));
+	rig_end(&r);
+	return 0;
+}
