@@ -72,6 +72,29 @@ func (c statusCmd) Run(newContext contexts, std streams) error {
 // homeAndClear goes to the top left corner of a terminal, and clears what is below.
 const homeAndClear = "\x1b[H\x1b[J"
 
+func checkRepeat(interval time.Duration, count int) error {
+	if interval <= 0 || count < 0 {
+		return usageError{fmt.Errorf("--interval %v and --count %d must be positive", interval, count)}
+	}
+	return nil
+}
+
+// repeatTimes is repeat with an end after count calls; 0 is no end.
+func repeatTimes(newContext contexts, interval time.Duration, count int, do func() error) error {
+	n := 0
+	err := repeat(newContext, interval, func() error {
+		err := do()
+		if n++; err == nil && n == count {
+			err = errTopDone
+		}
+		return err
+	})
+	if errors.Is(err, errTopDone) {
+		return nil
+	}
+	return err
+}
+
 // repeat calls a function at once and after each interval, until it returns an error or the
 // user interrupts.
 func repeat(newContext contexts, interval time.Duration, do func() error) error {

@@ -40,15 +40,14 @@ var errTopDone = errors.New("the last report was printed")
 
 // Run prints reports.
 func (c topCmd) Run(newContext contexts, std streams) error {
-	if c.Interval <= 0 || c.Count < 0 {
-		return usageError{fmt.Errorf("--interval %v and --count %d must be positive", c.Interval, c.Count)}
+	if err := checkRepeat(c.Interval, c.Count); err != nil {
+		return err
 	}
 	if !c.JSON && terminal.Is(std.out) {
 		return c.live(newContext, std)
 	}
 	var before *sample
-	n := 0
-	err := repeat(newContext, c.Interval, func() error {
+	return repeatTimes(newContext, c.Interval, c.Count, func() error {
 		st, err := askStatus(c.Socket)
 		if err != nil {
 			return err
@@ -65,15 +64,8 @@ func (c topCmd) Run(newContext contexts, std streams) error {
 			return err
 		}
 		before = now
-		if n++; n == c.Count {
-			return errTopDone
-		}
 		return nil
 	})
-	if errors.Is(err, errTopDone) {
-		return nil
-	}
-	return err
 }
 
 // A sample is a status and the time at which it was true.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -44,12 +43,11 @@ type occurrence struct {
 
 // Run prints lines.
 func (c watchCmd) Run(newContext contexts, std streams) error {
-	if c.Interval <= 0 || c.Count < 0 {
-		return usageError{fmt.Errorf("--interval %v and --count %d must be positive", c.Interval, c.Count)}
+	if err := checkRepeat(c.Interval, c.Count); err != nil {
+		return err
 	}
 	var w watching
-	n := 0
-	err := repeat(newContext, c.Interval, func() error {
+	return repeatTimes(newContext, c.Interval, c.Count, func() error {
 		client, err := dialDaemon(c.Socket)
 		if err != nil {
 			return err
@@ -68,15 +66,8 @@ func (c watchCmd) Run(newContext contexts, std streams) error {
 				return err
 			}
 		}
-		if n++; n == c.Count {
-			return errTopDone
-		}
 		return nil
 	})
-	if errors.Is(err, errTopDone) {
-		return nil
-	}
-	return err
 }
 
 func (c watchCmd) print(w io.Writer, o *occurrence) error {

@@ -58,3 +58,14 @@ func TestWatch(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }
+
+// TestWatchCount: watch and top end after a number of reports of a daemon that answers.
+func TestWatchCount(t *testing.T) {
+	socket := fakeDaemon(t, topStatus(map[string]uint64{"sent_packets": 1}))
+	if code, stdout, stderr := gorxe(t, "top", "--socket", socket, "--count", "2", "--interval", "1ms", "--json"); code != exitOK || strings.Count(stdout, "\n") != 2 {
+		t.Errorf("top: exit code %d, %q, %s", code, stdout, stderr)
+	}
+	if code, _, stderr := gorxe(t, "watch", "--count", "-1"); code != exitUsage || !strings.Contains(stderr, "--count") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
