@@ -18,7 +18,8 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// fakeDaemon answers each question with a status.
+// fakeDaemon answers one question of each connection, as the daemon does: with a status, or with no
+// errors.
 func fakeDaemon(t *testing.T, st *proto.Status) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
@@ -46,7 +47,12 @@ func fakeDaemon(t *testing.T, st *proto.Status) (socket string) {
 			if err != nil {
 				return
 			}
-			if conn.RecvOnly(new(proto.Request)) == nil {
+			var req proto.Request
+			switch err := conn.RecvOnly(&req); {
+			case err != nil:
+			case req.Op == proto.OpErrors:
+				conn.SendText([]byte("[]"))
+			default:
 				conn.SendText(text)
 			}
 			conn.Close()

@@ -48,15 +48,15 @@ func (c watchCmd) Run(newContext contexts, std streams) error {
 	}
 	var w watching
 	return repeatTimes(newContext, c.Interval, c.Count, func() error {
-		client, err := dialDaemon(c.Socket)
+		st, err := askStatus(c.Socket)
+		if err != nil {
+			return err
+		}
+		client, err := dialDaemon(c.Socket) // which answers one question
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		st, err := client.Status()
-		if err != nil {
-			return err
-		}
 		failed, err := client.Errors()
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func (c watchCmd) print(w io.Writer, o *occurrence) error {
 		return err
 	}
 	parts := []string{o.Time.Format("2006-01-02T15:04:05.000Z07:00")}
-	if o.Kind != "process" {
+	if o.Kind != "process" && o.Kind != "queue pair" {
 		parts = append(parts, o.Kind)
 	}
 	if o.Session != 0 {
@@ -89,10 +89,11 @@ func (c watchCmd) print(w io.Writer, o *occurrence) error {
 	if o.PID != 0 {
 		parts = append(parts, fmt.Sprintf("process %d", o.PID))
 	}
-	for _, s := range []string{o.Device, o.QP} {
-		if s != "" {
-			parts = append(parts, s)
-		}
+	if o.Device != "" {
+		parts = append(parts, o.Device)
+	}
+	if o.QP != "" {
+		parts = append(parts, "queue pair "+o.QP)
 	}
 	_, err := fmt.Fprintf(w, "%s: %s\n", strings.Join(parts, " "), printable(o.Text))
 	return err
