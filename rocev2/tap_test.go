@@ -236,6 +236,21 @@ func TestPreparedTap(t *testing.T) {
 	}
 }
 
+// tsharkComment: tshark shows the comment of packet 2 of a file, and none of packet 1.
+func tsharkComment(t *testing.T, file []byte, want string) {
+	t.Helper()
+	tshark, err := exec.LookPath("tshark")
+	if err != nil {
+		testenv.Missing(t, "tshark is missing: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "x.pcapng")
+	must.OK(t, os.WriteFile(path, file, 0o600))
+	out, err := exec.Command(tshark, "-r", path, "-c", "2", "-T", "fields", "-e", "frame.comment").Output()
+	if err != nil || string(out) != "\n"+want+"\n" {
+		t.Errorf("tshark shows %q: %v", out, err)
+	}
+}
+
 // TestTapNote: a note is the packet's comment, and the packets around it stay in their order.
 func TestTapNote(t *testing.T) {
 	var file bytes.Buffer
@@ -248,6 +263,7 @@ func TestTapNote(t *testing.T) {
 		tap.WriteNoted(out.Route, out.Buf, 0, 0, note)
 	}
 	must.OK(t, tap.Close())
+	tsharkComment(t, file.Bytes(), notePrefix+notes[1])
 	r, err := capture.NewReader(&file)
 	must.OK(t, err)
 	for i, note := range notes {

@@ -63,8 +63,11 @@ func (c doctorCmd) Run(ctx context.Context, std streams) error {
 	return err
 }
 
+// levelColors are those of the levels.
+var levelColors = map[doctor.Level]string{doctor.OK: green, doctor.Note: dim, doctor.Warning: yellow, doctor.Failure: red}
+
 func writeFindings(w io.Writer, findings []doctor.Finding) error {
-	t := newTable(w)
+	t, color := newTable(w), paintOf(w)
 	used := 0
 	for _, f := range findings {
 		used = max(used, len(f.Subject))
@@ -72,7 +75,7 @@ func writeFindings(w io.Writer, findings []doctor.Finding) error {
 	room := max(t.width-used-len("warning")-2*gap, 20)
 	t.width = math.MaxInt // the text is wrapped below, and only an address may be longer than room
 	for _, f := range findings {
-		level, subject := f.Level.String(), f.Subject
+		level, subject := color.as(levelColors[f.Level], f.Level.String()), f.Subject
 		for _, line := range wrap(printableText(f.Text), room) {
 			fmt.Fprintf(t, "%s\t%s\t%s\n", level, subject, line)
 			level, subject = "", ""

@@ -45,6 +45,7 @@ type cli struct {
 	Fault   faultCmd   `cmd:"" help:"Change the fault rules of a running program."`
 	Status  statusCmd  `cmd:"" help:"Show devices and the programs that use them."`
 	Top     topCmd     `cmd:"" help:"Show the busiest queue pairs, and repeat."`
+	Watch   watchCmd   `cmd:"" help:"Print what happens, as lines for a log."`
 	Explain explainCmd `cmd:"" help:"Say what an error means, or what went wrong in the programs that run."`
 	Metrics metricsCmd `cmd:"" help:"Serve metrics of the devices of this host's containers."`
 	NRI     nriCmd     `cmd:"" name:"nri" help:"Give devices to containers that ask by an annotation, as a plugin of containerd or CRI-O."`

@@ -64,7 +64,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"pair", "--help"}, exitOK, "gorxe pair --hosts", ""},
 		{nil, exitUsage, "", `expected one of "run", "pair", "lab", "daemon", "fault"`},
 		{[]string{"walk"}, exitUsage, "", "unexpected argument walk"},
-		{[]string{"pcap", "x.pcapng"}, exitUsage, "", "unexpected argument x.pcapng: gorxe pcap has the commands check, show, replay\n"},
+		{[]string{"pcap", "x.pcapng"}, exitUsage, "", "unexpected argument x.pcapng: gorxe pcap has the commands check, show, export, replay\n"},
 		{[]string{"doctor", "--x"}, exitUsage, "", "gorxe: unknown flag --x\nRun"},
 		{[]string{"run", "--pcap", "ls", "-la"}, exitUsage, "", "--pcap took ls as its value: give it one, as in --pcap FILE -- ls\n"},
 		{[]string{"run", "--verdict", "ls"}, exitUsage, "", "no program is given: --verdict took ls as its value: give it one, as in --verdict DIR -- ls\n"},
@@ -157,6 +157,9 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"pcap", "show", "--ladder", "--qp", "32", "../../testdata/pcaps/rping.pcap"}, exitOK, "1. RC 10.77.0.1 qp 0x000020 ↔ 10.77.0.2 qp 0x000020: 60 packets", ""},
 		{[]string{"pcap", "show", "--html", "-", "../../testdata/pcaps/rping.pcap"}, exitOK, "<title>rping.pcap", ""},
 		{[]string{"pcap", "show", "--html", "/no/such/dir/x", "../../testdata/pcaps/rping.pcap"}, exitFailed, "", "/no/such/dir/x"},
+		{[]string{"pcap", "export", "--perfetto", "-", "../../testdata/pcaps/rping.pcap"}, exitOK, `"name":"CM REQ`, ""},
+		{[]string{"pcap", "export", "../../testdata/pcaps/rping.pcap"}, exitUsage, "", "--perfetto"},
+		{[]string{"pcap", "export", "--perfetto", "-", "main_test.go"}, exitFailed, "", "not a pcap"},
 		{[]string{"pcap", "replay", "--help"}, exitOK, "gorxe pcap replay run.pcapng", ""},
 		{[]string{"pcap", "replay"}, exitUsage, "", "<file>"},
 		{[]string{"pcap", "replay", "/no/such/file"}, exitFailed, "", "/no/such/file"},
@@ -408,7 +411,7 @@ Session 2: not shown: 3 CM ids
 Sessions of other users: 2
 `
 	var out bytes.Buffer
-	if err := writeStatus(&out, st, true); err != nil {
+	if err := writeStatus(&out, st, true, false); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != want {
@@ -416,7 +419,7 @@ Sessions of other users: 2
 	}
 	checkWidth(t, out.String())
 	out.Reset()
-	if err := writeStatus(&out, st, false); err != nil {
+	if err := writeStatus(&out, st, false, false); err != nil {
 		t.Fatal(err)
 	}
 	before, rest, _ := strings.Cut(want, "DEVICE  CONGESTION\n")

@@ -14,6 +14,7 @@ import (
 type pcapCmd struct {
 	Check  pcapCheckCmd  `cmd:"" help:"Check whether captured traffic obeys the protocol."`
 	Show   pcapShowCmd   `cmd:"" help:"Show packets as lines, with every field, or as ladder diagrams."`
+	Export pcapExportCmd `cmd:"" help:"Write a capture as a trace for Perfetto."`
 	Replay pcapReplayCmd `cmd:"" help:"Compare the engine with captured devices."`
 }
 
@@ -25,6 +26,7 @@ Examples:
   gorxe pcap check run.pcapng
   gorxe pcap check --rules
   gorxe pcap show --html run.html run.pcapng
+  gorxe pcap export --perfetto run.json run.pcapng
   gorxe pcap replay run.pcapng`
 }
 

@@ -8,13 +8,13 @@ import (
 	"io"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/pcap/ladder"
+	"github.com/gorxe/gorxe/internal/pcap/plot"
 	"github.com/gorxe/gorxe/internal/pcap/read"
 	"github.com/gorxe/gorxe/internal/pcap/report"
 	"github.com/gorxe/gorxe/internal/sys/terminal"
@@ -89,7 +89,7 @@ func (c pcapShowCmd) Run(std streams) error {
 	for _, h := range c.Host {
 		filter.Hosts = append(filter.Hosts, h.Unmap())
 	}
-	color := c.Color == "always" || c.Color == "auto" && terminal.Is(std.out) && os.Getenv("NO_COLOR") == ""
+	color := c.Color == "always" || c.Color == "auto" && terminal.Colors(std.out)
 	if !c.Ladder && c.HTML == "" {
 		return c.lines(file, std, filter, color)
 	}
@@ -183,6 +183,9 @@ func some(names map[string]bool) string {
 
 func (c pcapShowCmd) draw(file *read.File, std streams, filter ladder.Filter, color bool) error {
 	l := ladder.Collector{Filter: filter, MaxRows: c.Limit}
+	if c.HTML != "" {
+		l.Plot = new(plot.Collector)
+	}
 	r, readErr := c.show(file, std, func(p *capture.Packet, v *conformance.Verdict) error {
 		l.Add(p, v)
 		return nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"math"
 	"net/netip"
 	"os/user"
 	"slices"
@@ -24,6 +25,7 @@ type statusCmd struct {
 	Socket     string        `placeholder:"PATH" predictor:"file" help:"Socket of the daemon (default: $$GORXE_SOCKET; else /run/gorxe.sock for root; else gorxe.sock in $$XDG_RUNTIME_DIR, /run/user/UID or /tmp/gorxe-UID, then /run/gorxe.sock)."`
 	JSON       bool          `name:"json" help:"Print JSON instead of tables."`
 	Congestion bool          `help:"Print how the devices answer congestion, too: the parameters of DCQCN."`
+	Wide       bool          `help:"Print every column, and each row in one line."`
 	Errors     bool          `help:"Print the last errors of each program: verbs that were refused, and bad completions."`
 	Watch      bool          `short:"w" help:"Repeat until interrupted."`
 	Interval   time.Duration `default:"1s" help:"Time between two reports of --watch (default: ${default})."`
@@ -33,7 +35,7 @@ type statusCmd struct {
 func (statusCmd) Help() string {
 	return `Asks the daemon for its devices, ports and GIDs, and for the attached programs with their queue pairs, completion queues and memory regions. The daemon may be one that gorxe run started. Only root and the daemon's own user see the sessions of other users.
 
-MTUs are in bytes, and MEMORY is that of the memory regions. QUEUED are work requests in the send queue that are not completed. MBIT/S is what congestion control has left of the queue pair's rate, if it limits that. gorxe top has how fast it sends.
+MTUs are in bytes, and MEMORY is that of the memory regions. QUEUED are work requests in the send queue that are not completed. MBIT/S is what congestion control has left of the queue pair's rate, if it limits that. gorxe top has how fast it sends. A table that is wider than the terminal lacks the columns that are 0 or empty everywhere. If that is not enough, it has several lines for each row. --wide prints all.
 
 With --errors, it lists the last 64 errors of each program instead. gorxe help run has the errors of programs that have ended: --explain.
 
@@ -70,6 +72,29 @@ func (c statusCmd) Run(newContext contexts, std streams) error {
 // homeAndClear goes to the top left corner of a terminal, and clears what is below.
 const homeAndClear = "\x1b[H\x1b[J"
 
+func checkRepeat(interval time.Duration, count int) error {
+	if interval <= 0 || count < 0 {
+		return usageError{fmt.Errorf("--interval %v and --count %d must be positive", interval, count)}
+	}
+	return nil
+}
+
+// repeatTimes is repeat with an end after count calls; 0 is no end.
+func repeatTimes(newContext contexts, interval time.Duration, count int, do func() error) error {
+	n := 0
+	err := repeat(newContext, interval, func() error {
+		err := do()
+		if n++; err == nil && n == count {
+			err = errTopDone
+		}
+		return err
+	})
+	if errors.Is(err, errTopDone) {
+		return nil
+	}
+	return err
+}
+
 // repeat calls a function at once and after each interval, until it returns an error or the
 // user interrupts.
 func repeat(newContext contexts, interval time.Duration, do func() error) error {
@@ -102,7 +127,7 @@ func (c statusCmd) print(w io.Writer) error {
 	if c.JSON {
 		return writeJSON(w, st)
 	}
-	if err := writeStatus(w, st, c.Congestion); err != nil || c.Socket != "" {
+	if err := writeStatus(w, st, c.Congestion, c.Wide); err != nil || c.Socket != "" {
 		return err
 	}
 	if says := privateRuns(proto.PrivateSockets()); says != "" {
@@ -145,7 +170,7 @@ func privateRuns(sockets []string) string {
 }
 
 // writeStatus prints one table each of ports, of processes and of queue pairs.
-func writeStatus(w io.Writer, st *proto.Status, congestion bool) error {
+func writeStatus(w io.Writer, st *proto.Status, congestion, wide bool) error {
 	what := "daemon"
 	if st.Private {
 		what = "private daemon"
@@ -153,6 +178,9 @@ func writeStatus(w io.Writer, st *proto.Status, congestion bool) error {
 	writeWrapped(w, "", fmt.Sprintf("%s, process %d at %s, since %s", what, st.PID, printable(st.Socket), st.Started.Format(time.DateTime)))
 	fmt.Fprintln(w)
 	t := newTable(w)
+	if wide {
+		t.width = math.MaxInt
+	}
 	writePorts(t, st.Devices)
 	writeLikes(t, st.Devices)
 	if congestion {
@@ -271,6 +299,7 @@ func writeProcesses(w io.Writer, st *proto.Status) {
 }
 
 func writeQPs(w io.Writer, st *proto.Status) {
+	color := paintOf(w)
 	head := "\nPROCESS\tDEVICE\tQPN\tTYPE\tSTATE\tPEER QPN\tPEER\tMTU\tQUEUED\tMBIT/S\n"
 	for p, f := range files(st) {
 		for _, q := range f.QPs {
@@ -284,7 +313,7 @@ func writeQPs(w io.Writer, st *proto.Status) {
 			if q.RateMbps > 0 {
 				rate = megabits(q.RateMbps)
 			}
-			fmt.Fprintf(w, "%d\t%s\t0x%06x\t%s\t%s\t%s\t%d\t%s\n", p.PID, f.Device, q.QPN, q.Type, q.State, peer, q.SendQueue, rate)
+			fmt.Fprintf(w, "%d\t%s\t0x%06x\t%s\t%s\t%s\t%d\t%s\n", p.PID, f.Device, q.QPN, q.Type, stateColor(color, q.State), peer, q.SendQueue, rate)
 		}
 	}
 	head = "\nPROCESS\tQPN\tCOUNTERS\n"
@@ -299,6 +328,16 @@ func writeQPs(w io.Writer, st *proto.Status) {
 			}
 		}
 	}
+}
+
+func stateColor(p paint, state string) string {
+	switch state {
+	case "ERR", "SQE":
+		return p.as(red, state)
+	case "RTS":
+		return p.as(green, state)
+	}
+	return state
 }
 
 // countersWidth is what a line of 80 columns has for counters.

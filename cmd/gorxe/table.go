@@ -16,6 +16,9 @@ import (
 // COLUMNS says, else 80.
 func columns(w io.Writer) int {
 	const usual, least = 80, 20
+	if s, ok := w.(*screen); ok {
+		w = s.terminal
+	}
 	if wide, _ := terminal.Size(w); wide >= least {
 		return wide
 	}
@@ -73,9 +76,10 @@ func (t *table) print(b *strings.Builder, rows [][]string) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], shown(cell))
 		}
 	}
+	rows, widths = withoutZeros(rows, widths, t.width)
 	lines := fold(widths, t.width)
 	for _, row := range rows {
 		for n, line := range lines {
@@ -83,7 +87,7 @@ func (t *table) print(b *strings.Builder, rows [][]string) {
 			for i := line.from; i < min(line.to, len(row)); i++ {
 				text += row[i]
 				if i+1 < line.to {
-					text += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(row[i])+gap)
+					text += strings.Repeat(" ", widths[i]-shown(row[i])+gap)
 				}
 			}
 			if text = strings.TrimRight(text, " "); text != "" || n == 0 {
@@ -91,6 +95,37 @@ func (t *table) print(b *strings.Builder, rows [][]string) {
 			}
 		}
 	}
+}
+
+// withoutZeros drops the columns of a table that is too wide if all their numbers are zero, or if
+// they have nothing.
+func withoutZeros(rows [][]string, widths []int, width int) ([][]string, []int) {
+	if len(rows) < 2 || len(fold(widths, width)) < 2 {
+		return rows, widths
+	}
+	var keep []int
+	for i := range widths {
+		for _, row := range rows[1:] {
+			if i < len(row) && row[i] != "0" && row[i] != "-" && row[i] != "" {
+				keep = append(keep, i)
+				break
+			}
+		}
+	}
+	if len(keep) == 0 {
+		return rows, widths
+	}
+	var narrow []int
+	out := make([][]string, len(rows))
+	for _, i := range keep {
+		narrow = append(narrow, widths[i])
+		for k, row := range rows {
+			if i < len(row) {
+				out[k] = append(out[k], row[i])
+			}
+		}
+	}
+	return out, narrow
 }
 
 // span is a range of columns.

@@ -40,17 +40,19 @@ rxe0: 500k packets/s, 0 dropped/s
  PROCESS     PROGRAM DEVICE      QPN TYPE STATE QUEUED  SENT RCVD PKTS/S LOST/S
  4194303 ib_write_bw   rxe0 0xfffff1   RC   RTS  32767     0    0   4.0M      0
  4194303 ib_write_bw   rxe0 0xfffff0   RC   RTS  32767 12885    0   500k      5
+     all                                         65534 12885    0   4.5M      5
 `},
 		{nil, 7, `, 1 program, 2 queue pairs; SENT and RCVD in Mbit/s
 rxe0: 83k packets/s, 0 dropped/s
 
  PROCESS     PROGRAM DEVICE      QPN TYPE STATE QUEUED SENT RCVD PKTS/S LOST/S
  4194303 ib_write_bw   rxe0 0xfffff1   RC   RTS  32767    0    0   667k      0
+     all                                         65534 2147    0   750k      1
 and 1 queue pair more
 `},
 	} {
 		var out bytes.Buffer
-		if err := writeTop(&out, now, c.before, c.height); err != nil {
+		if err := writeTop(&out, now, c.before, &topView{height: c.height}); err != nil {
 			t.Fatal(err)
 		}
 		if _, got, _ := strings.Cut(out.String(), ","); ","+got != c.want {
@@ -66,7 +68,7 @@ func TestTopJSON(t *testing.T) {
 	now := newSample(topStatus(map[string]uint64{"sent_bytes": 100 + 1<<20, "sent_packets": 8, "retransmits": 4}), time.Unix(102, 0))
 	var out bytes.Buffer
 	for range 2 {
-		if err := writeTopJSON(&out, now, before, 1); err != nil {
+		if err := writeTopJSON(&out, now, before, &topView{}); err != nil {
 			t.Fatal(err)
 		}
 	}

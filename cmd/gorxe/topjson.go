@@ -57,9 +57,9 @@ func (s *sample) devices(before *sample) []topDevice {
 }
 
 // writeTopJSON prints a report as one line. It has all queue pairs, so it needs no height.
-func writeTopJSON(w io.Writer, now, before *sample, _ int) error {
+func writeTopJSON(w io.Writer, now, before *sample, v *topView) error {
 	r := topReport{Time: now.at, Devices: now.devices(before), QueuePairs: []topQP{}}
-	for _, q := range now.rows(before) {
+	for _, q := range now.rows(before, v.sort) {
 		r.QueuePairs = append(r.QueuePairs, topQP{
 			q.key.pid, q.name, q.key.device, q.key.qpn, q.kind, q.state, q.queued, q.sent, q.received, q.packets, q.bad,
 		})

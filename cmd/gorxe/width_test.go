@@ -52,8 +52,8 @@ func TestWidth(t *testing.T) {
 			checkWidth(t, out.String())
 		})
 	}
-	print("status", func(w *bytes.Buffer) error { return writeStatus(w, st, true) })
-	print("top", func(w *bytes.Buffer) error { return writeTop(w, newSample(st, time.Unix(2, 0)), nil, 0) })
+	print("status", func(w *bytes.Buffer) error { return writeStatus(w, st, true, false) })
+	print("top", func(w *bytes.Buffer) error { return writeTop(w, newSample(st, time.Unix(2, 0)), nil, &topView{}) })
 	print("devices", func(w *bytes.Buffer) error {
 		return writeTable(w, []deviceInfo{{
 			Name: "rxe12", Interface: "veth0123456789a", State: "PORT_ACTIVE", SpeedGbps: 2.5, MTU: 65536, ActiveMTU: 4096, NodeGUID: "ca9079cadfda5ce5",
@@ -101,5 +101,37 @@ func TestTableFolds(t *testing.T) {
 	const want = "FIRST  SECOND COLUMN\n    THIRD\n1      2\n    3\n4      5\n"
 	if err := tab.Flush(); err != nil || out.String() != want {
 		t.Errorf("20 columns, %v:\n%s", err, &out)
+	}
+}
+
+// TestWideStatus: --wide prints each row of a table in one line.
+func TestWideStatus(t *testing.T) {
+	t.Setenv("COLUMNS", "40")
+	var out bytes.Buffer
+	if err := writeStatus(&out, wideStatus(), false, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, head := range []string{"SESSION ", "PROCESS  DEVICE      QPN"} {
+		if i := strings.Index(out.String(), head); i < 0 || len(strings.SplitN(out.String()[i:], "\n", 2)[0]) < 80 {
+			t.Errorf("the table of %s is folded:\n%s", head, &out)
+		}
+	}
+}
+
+// TestZeroColumns: a table that is too wide loses the columns that say nothing; one that fits keeps
+// them.
+func TestZeroColumns(t *testing.T) {
+	const rows = "NAME\tZERO\tNOTHING\tN\nlong-name\t0\t-\t0\nx\t0\t\t7\n"
+	for columns, want := range map[string]string{
+		"80": "NAME       ZERO  NOTHING  N\nlong-name  0     -        0\nx          0              7\n",
+		"20": "NAME       N\nlong-name  0\nx          7\n",
+	} {
+		t.Setenv("COLUMNS", columns)
+		var out bytes.Buffer
+		tab := newTable(&out)
+		fmt.Fprint(tab, rows)
+		if err := tab.Flush(); err != nil || out.String() != want {
+			t.Errorf("%s columns, %v:\n%s", columns, err, &out)
+		}
 	}
 }

@@ -108,6 +108,11 @@ func (h *Host) addTo(all *proto.Report) {
 		e.Name = before + e.Name
 		all.Ends = append(all.Ends, e)
 	}
+	for _, s := range rep.Steps {
+		s.Name = before + s.Name
+		all.Steps = append(all.Steps, s)
+	}
+	all.StepsLeftOut += rep.StepsLeftOut
 	named := func(list []proto.ProcessStatus) []proto.ProcessStatus {
 		list = slices.Clone(list)
 		for i := range list {

@@ -26,6 +26,7 @@ func TestJoin(t *testing.T) {
 	}
 	late := run("rxe0", explain.Record{Time: began.Add(2 * time.Millisecond), Fault: explain.Unreachable, What: "it was silent"})
 	late.Report.Ends = []proto.ProcessEnd{{Time: began.Add(3 * time.Millisecond), PID: 10, Name: "prog", Status: &status}}
+	late.Report.Steps = []proto.QPStep{{PID: 10, Name: "prog", QPN: 0x11, State: "RTS"}}
 	early := run("rxe0", explain.Record{Time: began.Add(time.Millisecond), Fault: explain.Program, What: "it was wrong"})
 	links := []fault.Status{
 		{Rule: "packet shape,rate=1gbit,direction=out", Fired: 5}, {Rule: "packet shape,latency=1ms,direction=out", Fired: 5},
@@ -48,7 +49,11 @@ func TestJoin(t *testing.T) {
 	if err := hosts[2].Load(path + "-none"); err == nil || hosts[2].Run != nil {
 		t.Error("a file that is not there is read")
 	}
-	page := verdictOf(t, Join([]string{"gorxe", "lab", "x.yml"}, began, 7, hosts))
+	joined := Join([]string{"gorxe", "lab", "x.yml"}, began, 7, hosts)
+	if s := joined.steps(); len(s) != 1 || s[0].Process != "h1:prog[10]" || s[0].State != "RTS" {
+		t.Errorf("the states are %+v", s)
+	}
+	page := verdictOf(t, joined)
 	for _, says := range []string{
 		"# Verdict: the program of h1 failed with exit status 7", "| h1 | 10.0.1.1 | `prog` | 7 | 1 |",
 		"| h2 | 10.0.1.2 | `prog` | the lab ended it | 1 |", "| h3 | 10.0.1.3 | `gone` | 0 | not known |",

@@ -20,7 +20,7 @@ func (r *Run) story() *ladder.Story {
 	return &ladder.Story{
 		Title: capital(r.ending()), Command: plain(commandLine(r.Command)), Started: r.Started,
 		Badges: []ladder.Badge{r.programBadge(), faultsBadge(r.Faults)},
-		Events: sentences(r.happened()), QPs: r.queuePairs(),
+		Events: sentences(r.happened()), QPs: r.queuePairs(), Steps: r.steps(),
 	}
 }
 
@@ -72,6 +72,21 @@ func sentences(list []event) (out []ladder.Sentence) {
 		out = append(out, s)
 	}
 	return out
+}
+
+// steps are the states that the queue pairs came to.
+func (r *Run) steps() (list []ladder.Step) {
+	if r.Report == nil {
+		return nil
+	}
+	for i := range r.Report.Steps {
+		s := &r.Report.Steps[i]
+		list = append(list, ladder.Step{
+			At: s.Time, QPN: wire.QPN(s.QPN), State: s.State,
+			Process: plain(explain.NameOf(s.Role, cmp.Or(s.Name, "?"), s.PID)),
+		})
+	}
+	return list
 }
 
 // queuePairs are the queue pairs as their processes left them.

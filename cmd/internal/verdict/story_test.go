@@ -19,15 +19,18 @@ func TestHTML(t *testing.T) {
 		return reportOf(list, nil)
 	}
 	failed := explain.Record{Count: 1, Program: "</p><script>x\x1b[2J\u202e", PID: 7, Kind: explain.Completion, Fault: explain.Peer, QPN: 0x11, PeerQPN: 0x12, What: "it failed"}
+	stepped := with()
+	stepped.Steps = []proto.QPStep{{Name: "</p><script>x\x1b[2J\u202e", PID: 7, QPN: 0x11, State: "RTS"}}
 	hit := []fault.Status{{Rule: "packet drop,nth=3", Candidates: 9, Fired: 1}}
 	for name, c := range map[string]struct {
 		run   Run
 		class string
 		says  []string
 	}{
-		"good":               {Run{Report: with()}, "clean", []string{"<b>Program:</b> ended well<", "<b>Faults:</b> none ordered<", ">The program ended well</h1>", "<li>No one: "}},
-		"failed":             {Run{Report: with(), Exit: 3}, "violation", []string{"<b>Program:</b> failed<", `<li class="wrong"><b>The program</b>, outside of RDMA`}},
-		"errors only":        {Run{Report: with(failed)}, "violation", []string{"<b>Program:</b> exited with status 0, but 1 work request failed<", `<li class="wrong"><b>The peer</b> of <code>&lt;/p&gt;&lt;script&gt;x?[2J?</code>: it failed.`}},
+		"with a state":       {Run{Report: stepped}, "clean", []string{"ended well<"}},
+		"good":               {Run{Report: with()}, "clean", []string{"<b>Program:</b> ended well<", "<b>Faults:</b> none ordered<", ">The program ended well</h1>", `<li id="side-1">No one: `}},
+		"failed":             {Run{Report: with(), Exit: 3}, "violation", []string{"<b>Program:</b> failed<", `<li id="side-1" class="wrong"><b>The program</b>, outside of RDMA`}},
+		"errors only":        {Run{Report: with(failed)}, "violation", []string{"<b>Program:</b> exited with status 0, but 1 work request failed<", `<li id="side-1" class="wrong"><b>The peer</b> of <code>&lt;/p&gt;&lt;script&gt;x?[2J?</code>: it failed.`}},
 		"a rule hit":         {Run{Report: with(), Faults: hit}, "warning", []string{"<b>Faults:</b> 1 rule ordered, which hit 1 candidate<"}},
 		"a rule never fired": {Run{Report: with(), Missed: true, Faults: []fault.Status{{Rule: "packet drop"}}}, "violation", []string{"1 rule never fired<"}},
 		"no daemon":          {Run{Trouble: "gone"}, "warning", []string{"the daemon is gone: gone"}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/pcap/ladder"
+	"github.com/gorxe/gorxe/internal/pcap/plot"
 	"github.com/gorxe/gorxe/internal/pcap/read"
 	"github.com/gorxe/gorxe/internal/pcap/report"
 	"github.com/gorxe/gorxe/internal/service/proto"
@@ -72,7 +73,7 @@ func (r *Run) check(ctx context.Context, dir string) (*report.Capture, error) {
 	var text bytes.Buffer
 	printer := report.NewFindings(&text, maxFindings)
 	var listed []conformance.Finding
-	packets := ladder.Collector{Story: r.story()}
+	packets := ladder.Collector{Story: r.story(), Plot: new(plot.Collector)}
 	r.lost = make(map[*conformance.Flow]uint64)
 	rep, err := file.Check(conformance.Options{OnFinding: func(x *conformance.Finding) {
 		if printer.Count(x) {

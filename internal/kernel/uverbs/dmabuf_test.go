@@ -71,6 +71,8 @@ type why struct {
 	err   error
 }
 
+func (w *why) Moved(wire.QPN, string) {}
+
 func (w *why) Refused(_ string, errno unix.Errno, err error) { w.errno, w.err = errno, err }
 func (w *why) Failed(*rxe.QP, *rxe.Failure)                  {}
 

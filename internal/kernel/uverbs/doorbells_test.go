@@ -134,6 +134,8 @@ type refusalCount int
 
 func (*refusalCount) Failed(*rxe.QP, *rxe.Failure) {}
 
+func (c *refusalCount) Moved(wire.QPN, string) {}
+
 func (c *refusalCount) Refused(string, unix.Errno, error) { *c++ }
 
 // TestTakeDoorbellsShare: one call does a share of the work, and the queues take turns.

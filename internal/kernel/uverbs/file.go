@@ -16,6 +16,7 @@ import (
 	"github.com/gorxe/gorxe/internal/sys/fdid"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // File is one open of the device: what the kernel keeps in struct
@@ -91,6 +92,19 @@ func (f *File) SetFaults(faults kernel.Faults) { f.faults.Init(faults) }
 type Reports interface {
 	rxe.Reports
 	kernel.Refusals
+	// Moved is told of each state that a program brings a queue pair to: RESET when it is made, and
+	// Destroyed at the end.
+	Moved(q wire.QPN, state string)
+}
+
+// Destroyed is the last state of a queue pair.
+const Destroyed = "destroyed"
+
+// moved reports a state.
+func (f *File) moved(q wire.QPN, state string) {
+	if f.reports != nil {
+		f.reports.Moved(q, state)
+	}
 }
 
 // SetReports sets the receiver of failures. It must be called before the first call.

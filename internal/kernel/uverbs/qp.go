@@ -42,6 +42,7 @@ func (r *qpRes) Destroy(o *dispatch.Object, closing bool) error {
 	if err := r.qp.Destroy(); err != nil {
 		return err
 	}
+	r.f.moved(r.qp.Num(), Destroyed)
 	o.Doorbell.Store(nil)
 	r.f.live.remove(r)
 	r.f.dev.disown(r.qp, o)
@@ -116,6 +117,7 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 	res := dispatch.Resource(r)
 	o.Doorbell.Store(&res)
 	k.f.dev.own(r.qp, o)
+	k.f.moved(r.qp.Num(), rxe.QPReset.String())
 	_, made, err := r.qp.Query()
 	if err != nil {
 		return nil, err

@@ -57,6 +57,9 @@ func (k *call) modifyQP(req *uapi.ModifyQPReq) error {
 	if k.f.watcher != nil && err == nil {
 		k.f.watcher.Modified(r.qp, &attr, mask, k.Caller)
 	}
+	if err == nil && mask&rxe.QPAttrState != 0 {
+		k.f.moved(r.qp.Num(), attr.State.String())
+	}
 	return err
 }
 

@@ -34,6 +34,8 @@ type refusalWalk struct {
 
 func (w *refusalWalk) Failed(*rxe.QP, *rxe.Failure) {}
 
+func (w *refusalWalk) Moved(wire.QPN, string) {}
+
 func (w *refusalWalk) Refused(verb string, errno unix.Errno, err error) {
 	w.last = err
 	if errno != unix.EINVAL {

@@ -10,10 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/pcap/plot"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
@@ -58,6 +60,37 @@ const probe = `<script>
   document.getElementById("only").click();
   seen.notable = shown();
   document.getElementById("only").click();
+  const charts = document.getElementById("charts"), canvas = id => document.getElementById(id);
+  const span = () => Number(charts.dataset.to) - Number(charts.dataset.from);
+  const key = (id, name) => canvas(id).dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
+  const pixels = id => canvas(id).getContext("2d").getImageData(0, 0, canvas(id).width, canvas(id).height);
+  seen.inks = Math.min(...["timeline", "psn", "rate", "depth", "took", "histogram"].map(id => {
+    const all = pixels(id).data, inks = new Set();
+    for (let i = 0; all.length > i; i += 4) {
+      if (all[i + 3] > 100) { inks.add(all[i] * 65536 + all[i + 1] * 256 + all[i + 2]); }
+    }
+    return inks.size;
+  }));
+  const color = getComputedStyle(charts).getPropertyValue("--nak").trim().match(/[0-9a-f]{2}/g).map(s => parseInt(s, 16));
+  const image = pixels("psn"), place = canvas("psn").getBoundingClientRect();
+  for (let i = 0; image.data.length > i; i += 4) {
+    if (color.every((c, k) => image.data[i + k] === c)) {
+      canvas("psn").dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: place.left + i / 4 % image.width, clientY: place.top + Math.floor(i / 4 / image.width) }));
+      break;
+    }
+  }
+  const chosen = document.getElementById("packet-" + document.getElementById("chosen").dataset.packet);
+  seen.chosen = document.getElementById("chosen").textContent + (chosen ? chosen.className : "");
+  seen.chosenNAK = chosen ? chosen.classList.contains("nak") : false;
+  const whole = span();
+  for (let i = 0; 40 > i; i++) { key("timeline", "+"); }
+  seen.closest = span();
+  key("psn", "Home");
+  seen.back = span() === whole;
+  key("psn", "+");
+  document.getElementById("only-span").click();
+  seen.inSpan = shown();
+  set("from", ""); set("to", "");
   document.querySelectorAll("details").forEach(d => { d.open = true; });
   seen.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   seen.width = document.documentElement.clientWidth;
@@ -80,7 +113,10 @@ const probe = `<script>
 type seenByChromium struct {
 	Rows, Found, Notable, Overflow, Width, Colors int
 	InTime, Between, Adds, OfNobody               int
-	FirstNotable, SecondNotable, BackTo           string
+	Inks, InSpan                                  int
+	Closest                                       float64 // nanoseconds that the charts show
+	ChosenNAK, Back                               bool
+	FirstNotable, SecondNotable, BackTo, Chosen   string
 	Opened, Detail, Arrow, Dark                   bool
 	Contrast                                      float64
 }
@@ -94,7 +130,7 @@ func TestChromium(t *testing.T) {
 			testenv.Missing(t, "chromium is missing: make setup installs it")
 		}
 	}
-	var c Collector
+	c := Collector{Plot: new(plot.Collector)}
 	page := string(htmlPage(t, contents(t, "netem_corrupt2.pcap"), "netem_corrupt2.pcap", &c))
 	page = strings.Replace(page, "</body>", probe+"</body>", 1)
 	widths := []string{"1280", "360"}
@@ -112,7 +148,7 @@ func TestChromium(t *testing.T) {
 		setting string // Chromium's number
 		dark    bool
 	}{{"light", "1", false}, {"dark", "0", true}} {
-		dom := look(t, browser, file, "--blink-settings=preferredColorScheme="+scheme.setting)
+		dom := look(t, browser, file, "--blink-settings=preferredColorScheme="+scheme.setting, "--virtual-time-budget=5000")
 		for _, width := range widths {
 			t.Run(scheme.name+", "+width, func(t *testing.T) { saw(t, dom, width).check(t, scheme.dark) })
 		}
@@ -139,18 +175,21 @@ func (s *seenByChromium) check(t *testing.T, dark bool) {
 	if !s.Arrow || s.Colors != 4 {
 		t.Errorf("arrow across the lane: %v; %d of 4 looks differ", s.Arrow, s.Colors)
 	}
+	if s.Inks < 3 || !s.ChosenNAK || !s.Back || s.Closest < 999 || s.Closest > 1001 || s.InSpan < 100 || s.InSpan > 1000 {
+		t.Errorf("charts: %d inks, a click chose a NAK: %v (%s), back from %g ns: %v, %d packets in the span", s.Inks, s.ChosenNAK, s.Chosen, s.Closest, s.Back, s.InSpan)
+	}
 	if s.Dark != dark || s.Contrast < 4.5 { // WCAG AA
 		t.Errorf("dark %v, contrast %.1f", s.Dark, s.Contrast)
 	}
 }
 
 // look returns the document after all probes have run.
-func look(t *testing.T, browser, file, setting string) []byte {
+func look(t *testing.T, browser, file string, settings ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(),
-		setting, "--virtual-time-budget=5000", "--dump-dom", "file://"+file)
+	cmd := exec.CommandContext(ctx, browser, slices.Concat([]string{"--headless", "--no-sandbox", "--disable-gpu",
+		"--user-data-dir=" + t.TempDir(), "--dump-dom"}, settings, []string{"file://" + file})...)
 	dom, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("chromium: %v", err)

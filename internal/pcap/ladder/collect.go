@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/pcap/plot"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"
@@ -40,6 +41,10 @@ type Collector struct {
 	MaxRows int
 	// Story is what else is known of the run whose packets these are; nil: nothing.
 	Story *Story
+	// Plot collects what the charts of a page show; nil: it has none.
+	Plot *plot.Collector
+	// MaxPage bounds the page in bytes; 0 means 50 MB.
+	MaxPage int
 
 	streams map[streamKey]*stream
 	order   []*stream
@@ -77,6 +82,7 @@ func (c *Collector) Add(p *capture.Packet, v *conformance.Verdict) {
 	}
 	if c.Filter.flow(p, v) {
 		c.add(p, v)
+		c.plotted(p, v)
 	}
 	c.Findings(v.Findings)
 }

@@ -1,6 +1,7 @@
 package ladder
 
 import (
+	"bytes"
 	"cmp"
 	"embed"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
-//go:embed page.html page.css page.js
+//go:embed page.html page.css page.js chart.js
 var files embed.FS
 
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{"packets": packets, "counted": plural.Of[uint64]}).ParseFS(files, "page.html"))
@@ -31,7 +32,8 @@ type page struct {
 	Sides, Events []pageSentence
 	Opcodes       []string // of the packets shown
 	QPs           []string
-	Trouble       string // why the file could not be read to its end
+	Trouble       string  // why the file could not be read to its end
+	Charts        *charts // nil: there is nothing to draw
 	Style         template.CSS
 	Script        template.JS
 	Facts         []Field
@@ -40,6 +42,8 @@ type page struct {
 	Rules         []ruleLine
 	Conversations []pageConversation
 	MorePackets   uint64
+	TooLarge      bool // packets were dropped because of maxPage
+	summary       *conformance.Summary
 	MoreFindings  uint64
 	Quiet         uint64 // conversations of which no packet is kept
 }
@@ -73,16 +77,16 @@ type pageLine struct {
 // WriteHTML writes the conversations as one page that loads nothing. name is the name
 // of the capture, and trouble the error that ended the reading.
 func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, trouble error) error {
-	p := page{Name: printable(name), Story: c.Story, Happened: happened(&s)}
+	p := page{Name: printable(name), Story: c.Story, Happened: happened(&s), summary: &s}
 	style, err := files.ReadFile("page.css")
 	if err != nil {
 		return err
 	}
-	script, err := files.ReadFile("page.js")
+	script, err := scripts()
 	if err != nil {
 		return err
 	}
-	p.Style, p.Script = template.CSS(style), template.JS(script)
+	p.Style, p.Script = template.CSS(style), script
 	if trouble != nil {
 		p.Trouble = printable(trouble.Error())
 	}
@@ -94,28 +98,107 @@ func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, t
 	}
 	all := c.Conversations()
 	p.tell(c, &s, all)
-	for _, v := range all {
-		if len(v.Rows) == 0 && len(v.Other) == 0 {
-			p.Quiet++
-			continue
-		}
-		p.Conversations = append(p.Conversations, c.pageConversation(v))
+	if p.Charts, err = c.charts(&p, all); err != nil {
+		return err
 	}
-	p.Opcodes, p.QPs = choices(all)
-	return pageTemplate.Execute(w, &p)
+	return c.fit(w, &p, all)
+}
+
+// maxPage bounds a page, in bytes. Browsers are slow with larger ones.
+const maxPage = 50 << 20
+
+// fit writes the page. If it is too large it has fewer packets, and says so.
+func (c *Collector) fit(w io.Writer, p *page, all []*Conversation) error {
+	most := maxPage
+	if c.MaxPage > 0 {
+		most = c.MaxPage
+	}
+	var b bytes.Buffer
+	for {
+		p.Conversations, p.Quiet = nil, 0
+		for _, v := range all {
+			if len(v.Rows) == 0 && len(v.Other) == 0 {
+				p.Quiet++
+				continue
+			}
+			p.Conversations = append(p.Conversations, c.pageConversation(v))
+		}
+		p.Opcodes, p.QPs = choices(all)
+		b.Reset()
+		if err := pageTemplate.Execute(&b, p); err != nil {
+			return err
+		}
+		if b.Len() <= most {
+			_, err := b.WriteTo(w)
+			return err
+		}
+		dropped := thin(all)
+		if dropped == 0 {
+			return fmt.Errorf("the page would have %d MB, above its limit of %d MB: choose queue pairs or hosts", b.Len()>>20, most>>20)
+		}
+		p.MorePackets += uint64(dropped)
+		p.TooLarge = true
+		p.tell(c, p.summary, all) // links lead to what is left
+	}
+}
+
+// thin drops half of the packets: those that matter least to a reader, and of these the last ones.
+func thin(all []*Conversation) (dropped int) {
+	var rows []*Row
+	for _, v := range all {
+		rows = append(rows, v.Rows...)
+	}
+	slices.SortFunc(rows, func(a, b *Row) int { return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a.Number, b.Number)) })
+	drop := make(map[*Row]bool)
+	for _, r := range rows[(len(rows)+1)/2:] {
+		drop[r] = true
+	}
+	for _, v := range all {
+		v.Rows = slices.DeleteFunc(slices.Clone(v.Rows), func(r *Row) bool { return drop[r] })
+		v.countSkipped()
+	}
+	return len(drop)
+}
+
+// weight is how much a packet matters.
+func weight(r *Row) int {
+	switch {
+	case r.Severity() > conformance.Note:
+		return 2
+	case r.Notable():
+		return 1
+	}
+	return 0
+}
+
+// scripts are those of the page, in marks that make them text for a reader of XML, too.
+func scripts() (template.JS, error) {
+	all := "//<![CDATA[\n"
+	for _, name := range []string{"page.js", "chart.js"} {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		all += string(text)
+	}
+	return template.JS(all + "//]]>"), nil
 }
 
 // tell fills in what the head of the page says.
 func (p *page) tell(c *Collector, s *conformance.Summary, all []*Conversation) {
+	p.Badges = nil
 	if c.Story != nil {
 		for i := range c.Story.QPs {
 			c.Story.QPs[i].index = i
 		}
 		p.Title = spans(c.Story.Title)
-		p.Sides, p.Events = c.sentences(c.Story.Sides, all), c.sentences(c.Story.Events, all)
+		p.Sides, p.Events = c.sentences(c.Story.Sides, "side", all), c.sentences(c.Story.Events, "event", all)
 		p.Badges = append(p.Badges, c.Story.Badges...)
 	}
 	p.Badges = append(p.Badges, wireBadge(s), protocolBadge(s))
+	if b, ok := congestionBadge(s); ok {
+		p.Badges = append(p.Badges, b)
+	}
 	p.Verdict = worstClass(p.Badges)
 }
 
@@ -195,6 +278,18 @@ func wireBadge(s *conformance.Summary) Badge {
 		b.Class = "empty"
 	}
 	return b
+}
+
+// congestionBadge says how often a sender was told to slow down.
+func congestionBadge(s *conformance.Summary) (b Badge, congested bool) {
+	var cnps, marked uint64
+	for _, f := range s.Flows {
+		cnps, marked = cnps+f.Stats.CNPs, marked+f.Stats.Marked
+	}
+	if cnps+marked == 0 {
+		return b, false
+	}
+	return Badge{"warning", "Congestion", plural.Of(marked, "packet") + " marked (CE), " + plural.Of(cnps, "CNP")}, true
 }
 
 // protocolBadge says how many rules the packets break.

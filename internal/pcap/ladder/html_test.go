@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/pcap/plot"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
@@ -65,7 +66,7 @@ func htmlPage(t testing.TB, file []byte, name string, c *Collector) []byte {
 
 // TestPage: the page is whole, loads nothing, and shows the findings.
 func TestPage(t *testing.T) {
-	var c Collector
+	c := Collector{Plot: new(plot.Collector)}
 	const hostile = "</title><script>alert(1)</script>\x1b[2J\u202egnp.pcap"
 	page := htmlPage(t, contents(t, "netem_corrupt2.pcap"), hostile, &c)
 	elements, err := parsePage(page)
@@ -101,7 +102,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("labelled by %q, which is not there", to)
 		}
 	}
-	if count["script"] != 1 || count["details"] != count["summary"] || count["main"] != 1 || count["h1"] != 1 {
+	if count["script"] != 2 || count["details"] != count["summary"] || count["main"] != 1 || count["h1"] != 1 {
 		t.Errorf("elements %v", count)
 	}
 	// Of the capture: 1161 packets, 26 of them damaged.
@@ -157,6 +158,7 @@ func TestHead(t *testing.T) {
 		{"rping.pcap", failed, "violation", "the program failed", "clean"},
 		{"interop-kernels-mistakes.pcap", nil, "warning", "9 retransmissions, 3 NAKs (invalid request)", "clean"},
 		{"netem_corrupt2.pcap", well, "violation", "the program ended well", "violation"},
+		{"gorxe-congestion.pcap", nil, "warning", "No packet was sent again or refused", "clean"},
 		{"defects/interop-crossed.pcap", nil, "warning", "No packet was sent again or refused", "warning"},
 	} {
 		c := Collector{Story: tt.story}
@@ -193,6 +195,29 @@ func TestPageBounded(t *testing.T) {
 	left, _ := c.LeftOut()
 	if rows > 40 || !strings.HasPrefix(said, fmt.Sprintf("%d packets left out", left)) {
 		t.Errorf("%d rows, and the page says %q of %d", rows, said, left)
+	}
+}
+
+// TestPageTooLarge: a page that would be too large has fewer packets, first those that do not
+// matter, and says so. Its links lead to what is left.
+func TestPageTooLarge(t *testing.T) {
+	const most = 1 << 20
+	c := Collector{MaxPage: most}
+	page := htmlPage(t, contents(t, "netem_corrupt2.pcap"), "large", &c)
+	if _, err := parsePage(page); err != nil {
+		t.Fatal(err)
+	}
+	rows, damaged := bytes.Count(page, []byte(`id="packet-`)), bytes.Count(page, []byte(" bad "))
+	if len(page) > most || rows < 200 || rows > 600 || damaged < 26 {
+		t.Errorf("%d bytes, %d packets, %d damaged", len(page), rows, damaged)
+	}
+	if said := fmt.Sprintf("%d packets left out", 1161-rows); !bytes.Contains(page, []byte(said)) || !bytes.Contains(page, []byte("larger than 50 MB")) {
+		t.Errorf("the page does not say %q", said)
+	}
+	tiny := Collector{MaxPage: 1000}
+	s := collected(t, contents(t, "rping.pcap"), &tiny)
+	if err := tiny.WriteHTML(io.Discard, "x", s, nil); err == nil {
+		t.Error("a page of 1,000 bytes was written")
 	}
 }
 

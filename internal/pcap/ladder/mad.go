@@ -3,6 +3,8 @@ package ladder
 import (
 	"fmt"
 
+	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -16,6 +18,15 @@ func (r *Row) mad() *wire.MAD {
 		return nil
 	}
 	return m
+}
+
+// Management says what a datagram to queue pair 1 means; empty: the packet is none.
+func Management(p *capture.Packet, v *conformance.Verdict) string {
+	var r Row
+	if r.set(p, v); r.mad() == nil {
+		return ""
+	}
+	return printable(madWords(r.mad()))
 }
 
 // madWords describes a management datagram in the usual terms.

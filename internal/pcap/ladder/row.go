@@ -196,6 +196,9 @@ func (r *Row) Lost() bool { return lost(r.Fault) }
 // Lost reports whether gorxe's comment of a packet says that a fault rule lost it.
 func Lost(comment []byte) bool { return lost(faultOf(comment)) }
 
+// Fault returns what fault rules did to a packet, as gorxe's comment says.
+func Fault(comment []byte) string { return faultOf(comment) }
+
 func lost(fault string) bool {
 	return strings.HasPrefix(fault, "lost ") || strings.Contains(fault, "; lost ")
 }

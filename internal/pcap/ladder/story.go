@@ -18,6 +18,7 @@ type Story struct {
 	Sides   []Sentence // which side was at fault
 	Events  []Sentence // errors, and ends of processes, in their order
 	QPs     []QPAtEnd
+	Steps   []Step // in their order
 
 	places map[place]bool
 }
@@ -52,6 +53,13 @@ type QPAtEnd struct {
 	Queued                       uint32   // work requests
 
 	index int
+}
+
+// Step is a queue pair that came to a state.
+type Step struct {
+	At             time.Time
+	QPN            wire.QPN
+	Process, State string
 }
 
 // place is where a packet goes to.
@@ -149,6 +157,7 @@ func printable(s string) string {
 
 // pageSentence is a sentence with what it leads to.
 type pageSentence struct {
+	ID    string
 	Spans []span
 	Bad   bool
 	Links []link
@@ -157,10 +166,10 @@ type pageSentence struct {
 type link struct{ To, Text string }
 
 // sentences finds the packets that sentences are about.
-func (c *Collector) sentences(list []Sentence, all []*Conversation) (out []pageSentence) {
+func (c *Collector) sentences(list []Sentence, name string, all []*Conversation) (out []pageSentence) {
 	for i := range list {
 		s := &list[i]
-		p := pageSentence{Spans: spans(s.Text), Bad: s.Bad}
+		p := pageSentence{ID: fmt.Sprintf("%s-%d", name, i+1), Spans: spans(s.Text), Bad: s.Bad}
 		if s.Work != nil {
 			p.Links = c.links(s.Work, all)
 		}

@@ -20,7 +20,8 @@ import (
 
 // reports is what went wrong in a session, and what its processes left behind.
 type reports struct {
-	log explain.Log
+	log   explain.Log
+	steps steps
 
 	mu      sync.Mutex // below
 	readers int        // connections that ask for reports
@@ -52,6 +53,7 @@ type fileReports struct {
 	pid             int
 	program, device string
 	role            string         // in gorxe pair; empty: none
+	budget          *quota.Budget  // of the user; nil: states of queue pairs are not kept
 	rules           *inject.Link   // of the device; nil: none
 	sanitizer       *sanitize.File // nil: none
 }
@@ -151,6 +153,7 @@ func (r *reports) keep(budget *quota.Budget, n int, p *proto.ProcessStatus) {
 func (r *reports) done(budget *quota.Budget) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.steps.done(budget)
 	if r.readers--; r.readers == 0 {
 		budget.Give(endedCost(r.listed))
 		r.ended, r.listed, r.leftOut = nil, 0, 0
@@ -211,6 +214,7 @@ func (s *Server) sessionOf(id uint64, uid uint32) (*session, error) {
 			n.reports.mu.Lock()
 			defer n.reports.mu.Unlock()
 			n.reports.readers++
+			n.reports.steps.wanted()
 			s.talks++
 			return n, nil
 		}
@@ -233,6 +237,7 @@ func (s *Server) reportOf(n *session, uid uint32) *proto.Report {
 	for _, d := range s.devices {
 		r.Devices = append(r.Devices, d.status(s.owns(uid)))
 	}
+	n.reports.steps.report(r)
 	n.reports.mu.Lock()
 	defer n.reports.mu.Unlock()
 	r.Ended, r.EndedLeftOut = append(r.Ended, n.reports.ended...), n.reports.leftOut

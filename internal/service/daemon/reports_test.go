@@ -125,7 +125,7 @@ func TestUnreadReport(t *testing.T) {
 // for it.
 func TestEndedMemory(t *testing.T) {
 	budget := quota.New(endedCost(3))
-	r := &reports{readers: 2}
+	r := &reports{readers: 2, steps: steps{readers: 2}}
 	for _, n := range []int{2, 2, 1} {
 		r.keep(budget, n, &proto.ProcessStatus{})
 	}
@@ -151,7 +151,7 @@ func TestProcessEnds(t *testing.T) {
 	if len(r.ends)+len(r.names) != 0 {
 		t.Errorf("nobody asks, and %v, %v are kept", r.ends, r.names)
 	}
-	r.readers = 1
+	r.readers, r.steps.readers = 1, 1
 	for pid := 1; pid <= 3; pid++ {
 		r.of(pid, "rxe0")
 	}

@@ -338,7 +338,7 @@ func (n *session) open(d *device, who trap.Credentials) (trap.File, error) {
 	verbs.SetFaults(faults)
 	verbs.SetChaos(n.chaos)
 	f := &file{File: verbs, session: n, device: d, who: who, reports: n.reports.of(who.PID, d.spec.Name)}
-	f.reports.rules = d.faults
+	f.reports.rules, f.reports.budget = d.faults, n.tenant.Budget
 	verbs.SetReports(f.reports)
 	n.watch(f, who)
 	f.OnOverrun(f.warn)

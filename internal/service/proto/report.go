@@ -30,8 +30,22 @@ type Report struct {
 	EndedLeftOut int             `json:"ended_left_out,omitempty"`
 	// Ends are the ends of processes that had a device open, in their order.
 	Ends []ProcessEnd `json:"ends,omitempty"`
+	// Steps are the states of the queue pairs, in their order; StepsLeftOut counts those that there
+	// was no room for.
+	Steps        []QPStep `json:"steps,omitempty"`
+	StepsLeftOut int      `json:"steps_left_out,omitempty"`
 	// Sanitizer is what the session's sanitizer has found; nil: it has none.
 	Sanitizer *sanitize.Report `json:"sanitizer,omitempty"`
+}
+
+// QPStep is a queue pair that came to a state, by a verb.
+type QPStep struct {
+	Time  time.Time `json:"time"`
+	PID   int       `json:"pid"`
+	Name  string    `json:"name"`
+	Role  string    `json:"role,omitempty"` // in gorxe pair
+	QPN   uint32    `json:"qpn"`
+	State string    `json:"state"`
 }
 
 // ProcessEnd is the end of a process.

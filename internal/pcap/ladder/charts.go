@@ -1,0 +1,137 @@
+package ladder
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/gorxe/gorxe/internal/explain/plural"
+	"github.com/gorxe/gorxe/internal/pcap/plot"
+	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/rocev2/conformance"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// charts are the timeline and the charts of a page.
+type charts struct {
+	Data    template.JS // of the script
+	Thinned string      // what the charts lack; empty: nothing
+}
+
+// plotted gives a packet to the charts.
+func (c *Collector) plotted(p *capture.Packet, v *conformance.Verdict) {
+	if c.Plot == nil {
+		return
+	}
+	if c.Plot.Start.IsZero() {
+		if c.Plot.Start = c.start; c.Story != nil && !c.Story.Started.IsZero() && c.Story.Started.Before(c.start) {
+			c.Plot.Start = c.Story.Started
+		}
+	}
+	c.Plot.Add(p, v, Lost(p.Comment))
+}
+
+// charts returns what the page draws; nil if there is nothing.
+func (c *Collector) charts(p *page, all []*Conversation) (*charts, error) {
+	if c.Plot == nil {
+		return nil, nil
+	}
+	d := c.Plot.Data(c.lanes(all), append(c.marks(p), c.connections(all)...))
+	if len(d.Lanes) == 0 {
+		return nil, nil
+	}
+	text, err := d.JSON()
+	if err != nil {
+		return nil, err
+	}
+	out := &charts{Data: template.JS(text)}
+	if d.Thinned > 1 {
+		out.Thinned = fmt.Sprintf("The charts have one of up to %d packets: the capture has more than they can show.", d.Thinned)
+	}
+	if d.Unseen > 0 {
+		out.Thinned += fmt.Sprintf(" %s, of those that began last, %s not in the charts.", plural.Of(d.Unseen, "flow"), map[bool]string{true: "is", false: "are"}[d.Unseen == 1])
+	}
+	return out, nil
+}
+
+// lanes are the directions of the conversations, by host and process.
+func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
+	process, states := make(map[wire.QPN]string), make(map[wire.QPN][]plot.State)
+	if c.Story != nil {
+		for i := range c.Story.QPs {
+			process[c.Story.QPs[i].QPN] = c.Story.QPs[i].Process
+		}
+		for i := range c.Story.Steps {
+			s := &c.Story.Steps[i]
+			process[s.QPN] = printable(s.Process)
+			states[s.QPN] = append(states[s.QPN], plot.State{At: max(s.At.Sub(c.Plot.Start), 0), Name: printable(s.State)})
+		}
+	}
+	for _, v := range all {
+		for i, f := range v.flows {
+			if f == nil {
+				continue
+			}
+			from, to, l := v.Left, v.Right, plot.Lane{Requests: f, Host: f.Src.String(), Service: v.Service.String(), Section: v.ID}
+			if i == 1 {
+				from, to = to, from
+			}
+			if len(v.flows) == 2 {
+				l.Responses = v.flows[1-i]
+			}
+			l.QP, l.Peer = "queue pair not known", to.Addr.String()
+			if from.Known {
+				l.QP, l.Process, l.States = qpName(from.QPN), process[from.QPN], states[from.QPN]
+			}
+			if to.Known {
+				l.Peer += " " + qpName(to.QPN)
+			}
+			lanes = append(lanes, l)
+		}
+	}
+	slices.SortStableFunc(lanes, func(a, b plot.Lane) int {
+		return cmp.Or(a.Requests.Src.Compare(b.Requests.Src), cmp.Compare(a.Process, b.Process))
+	})
+	return lanes
+}
+
+// maxConnections bounds the messages of the connection manager that the timeline shows.
+const maxConnections = 1000
+
+// connections are the messages of the connection manager among the packets that are kept.
+func (c *Collector) connections(all []*Conversation) (list []plot.Event) {
+	for _, v := range all {
+		for _, r := range v.Rows {
+			m := r.mad()
+			if m == nil || len(list) == maxConnections {
+				continue
+			}
+			text := printable(madWords(m))
+			list = append(list, plot.Event{
+				At: max(r.Time.Sub(c.Plot.Start), 0), Text: fmt.Sprintf("Packet %d from %v: %s", r.Number, r.Src, text),
+				Bad: strings.HasPrefix(text, "CM REJ"), To: fmt.Sprintf("packet-%d", r.Number),
+			})
+		}
+	}
+	return list
+}
+
+// marks are the sentences of the story whose time is known.
+func (c *Collector) marks(p *page) (list []plot.Event) {
+	if c.Story == nil {
+		return nil
+	}
+	for i, s := range c.Story.Events {
+		if s.At.IsZero() {
+			continue
+		}
+		text := ""
+		for _, x := range p.Events[i].Spans {
+			text += x.Text
+		}
+		list = append(list, plot.Event{At: max(s.At.Sub(c.Plot.Start), 0), Text: text, Bad: s.Bad, To: p.Events[i].ID})
+	}
+	return list
+}

@@ -1,0 +1,110 @@
+//go:build !race
+
+package ladder
+
+import (
+	"bytes"
+	"encoding/json"
+	"html"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/pcap/plot"
+	"github.com/gorxe/gorxe/internal/test/testenv"
+	"github.com/gorxe/gorxe/rocev2/capture"
+	"github.com/gorxe/gorxe/rocev2/conformance"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// timing moves and zooms the charts, and measures by the browser's clock how long each step takes
+// until its pixels are there.
+const timing = `<script>
+(() => {
+  const canvas = id => document.getElementById(id), took = [];
+  const step = (id, key) => {
+    const start = performance.now();
+    canvas(id).dispatchEvent(new KeyboardEvent("keydown", { key: key, bubbles: true }));
+    for (const c of ["timeline", "psn", "rate"]) { canvas(c).getContext("2d").getImageData(0, 0, 1, 1); }
+    took.push(performance.now() - start);
+  };
+  step("timeline", "Home");
+  for (let i = 0; 22 > i; i++) { step("timeline", i % 3 === 2 ? "ArrowRight" : "+"); }
+  for (let i = 0; 22 > i; i++) { step("psn", i % 3 === 2 ? "ArrowLeft" : "-"); }
+  took.sort((a, b) => a - b);
+  document.documentElement.setAttribute("data-took", JSON.stringify({ median: took[22], most: took[44], packets: document.body.textContent.length }));
+})();
+</script>`
+
+// TestMillion: with a million packets the page is not large, and a step of its charts takes less
+// than 100 ms. It runs with GORXE_E2E=full.
+func TestMillion(t *testing.T) {
+	if os.Getenv("GORXE_E2E") != "full" {
+		return
+	}
+	browser, err := exec.LookPath("chromium-headless-shell")
+	if err != nil {
+		testenv.Missing(t, "chromium is missing: make setup installs it")
+	}
+	const packets, flows = 1_000_000, 16
+	c := Collector{Plot: new(plot.Collector)}
+	b := make([]byte, 12+4)
+	newPacket := func(op wire.Opcode, psn wire.PSN, q wire.QPN) wire.Packet {
+		clear(b)
+		b[0], b[2], b[3] = byte(op), 0xff, 0xff
+		b[5], b[6], b[7] = byte(q>>16), byte(q>>8), byte(q)
+		b[9], b[10], b[11] = byte(psn>>16), byte(psn>>8), byte(psn)
+		p, err := wire.Parse(b[:op.Info().HeaderLen])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	var pairs [flows][2]*conformance.Flow
+	for i := range pairs {
+		x := &conformance.Flow{ID: 2*i + 1, Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), QPN: wire.QPN(100 + i)}
+		y := &conformance.Flow{ID: 2*i + 2, Src: x.Dst, Dst: x.Src, QPN: wire.QPN(200 + i)}
+		x.Peer, y.Peer, pairs[i] = y, x, [2]*conformance.Flow{x, y}
+	}
+	start := time.Unix(1_700_000_000, 0)
+	for i := range packets {
+		of, n := pairs[i%flows], i/flows
+		p := capture.Packet{Number: i + 1, Time: start.Add(time.Duration(i) * 3 * time.Microsecond), Kind: capture.RoCEv2, Src: of[0].Src, Dst: of[0].Dst}
+		v := conformance.Verdict{Flow: of[0], Parsed: true, Class: conformance.ClassNew}
+		if v.Packet = newPacket(wire.RCSendOnly, wire.PSN(n/2), of[0].QPN); n%2 == 1 {
+			v.Flow, p.Src, p.Dst = of[1], of[1].Src, of[1].Dst
+			v.Packet = newPacket(wire.RCAck, wire.PSN(n/2), of[1].QPN)
+		} else if n%1000 == 0 {
+			v.Class = conformance.ClassRetransmission
+		}
+		p.Transport, p.TransportLen = b, len(v.Packet.Bytes())+wire.ICRCLen
+		c.Add(&p, &v)
+	}
+	var out bytes.Buffer
+	if err := c.WriteHTML(&out, "million", conformance.Summary{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "page.html")
+	page := strings.Replace(out.String(), "</body>", timing+"</body>", 1)
+	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dom := look(t, browser, file, "--window-size=1280,900")
+	m := regexp.MustCompile(`data-took="([^"]*)"`).FindSubmatch(dom)
+	if m == nil {
+		t.Fatalf("the probe did not come to its end: %.300s", dom)
+	}
+	var took struct{ Median, Most float64 }
+	if err := json.Unmarshal([]byte(html.UnescapeString(string(m[1]))), &took); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d packets: %d MB, a step takes %.0f ms, %.0f ms at most", packets, out.Len()>>20, took.Median, took.Most)
+	if took.Median > 100 || out.Len() > 20<<20 {
+		t.Errorf("a step takes %.0f ms, the page has %d MB", took.Median, out.Len()>>20)
+	}
+}
