@@ -171,9 +171,8 @@ func (w *work) unknown(what string, places []Place) {
 // window returns the window that has, or had, a key; nil: there is none. All its keys have the same
 // index.
 func (f *File) window(key uint32) *object {
-	const variant = 8 // bits
 	for _, o := range f.objects {
-		if o.Kind == kindMW && o.Number>>variant == key>>variant {
+		if o.Kind == kindMW && o.Number>>variantBits == key>>variantBits {
 			return o
 		}
 	}
