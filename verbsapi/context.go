@@ -58,6 +58,7 @@ type Context struct {
 	mu     sync.Mutex
 	closed chan struct{}
 	owned  [kinds]map[child]struct{}
+	dmUsed int // bytes of device memory
 }
 
 // kind orders objects by their dependencies. Close destroys them in this order.
@@ -73,6 +74,7 @@ const (
 	kindChannel
 	kindPD
 	kindXRCD
+	kindDM
 	kinds
 )
 

@@ -21,6 +21,7 @@ type MR struct {
 type mapping struct {
 	buf    []byte         // nil if dmabuf is set
 	dmabuf *bufmem.DMABuf // nil: buf is registered
+	dm     *DM            // likewise
 	length int
 	base   uint64 // how work requests name the first byte
 	access Access
@@ -99,6 +100,9 @@ func (m *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 		engPD = pd.pd
 	}
 	old := m.at.Load()
+	if old.dm != nil {
+		return notSupported(op)
+	}
 	to := *old
 	if flags&ReregTranslation != 0 {
 		to = mapping{buf: buf, length: len(buf), base: bufmem.Addr(buf), access: to.access}
@@ -128,7 +132,9 @@ func (m *MR) Dereg() error {
 	}
 	err := m.mr.Dereg()
 	if err == nil {
-		m.at.Load().dmabuf.Close()
+		at := m.at.Load()
+		at.dmabuf.Close()
+		at.dm.use(-1)
 		m.ctx.disown(kindMR, m)
 	}
 	return err
@@ -151,7 +157,7 @@ func (m *MR) RKey() RKey { return m.mr.RKey() }
 // Addr returns how work requests, and peers, name the first byte.
 func (m *MR) Addr() uint64 { return m.at.Load().base }
 
-// Bytes returns the buffer; nil for a dma-buf.
+// Bytes returns the buffer; nil for a dma-buf and device memory.
 func (m *MR) Bytes() []byte { return m.at.Load().buf }
 
 // Len returns the buffer's length in bytes.

@@ -27,6 +27,8 @@ type QPInitAttr struct {
 	SRQ            *SRQ   // nil: a receive queue of its own
 	Cap            QPCap
 	SignalAll      bool // every send completes, SendSignaled or not
+	// BlockSelfMulticast: a QPUD does not receive what it sends to a group.
+	BlockSelfMulticast bool
 }
 
 // CreateQP makes a queue pair in RESET (ibv_create_qp). Its sizes are at least
@@ -49,10 +51,10 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 		Type:      init.Type,
 		SendCQ:    init.SendCQ.cq,
 		Cap:       init.Cap,
-		SignalAll: init.SignalAll,
-		Owner:     p.ctx.faults,
-		Faults:    p.ctx.works,
-		Chaos:     p.ctx.chaos,
+		SignalAll: init.SignalAll, BlockSelfMulticast: init.BlockSelfMulticast,
+		Owner:  p.ctx.faults,
+		Faults: p.ctx.works,
+		Chaos:  p.ctx.chaos,
 	}
 	if init.RecvCQ != nil {
 		eng.RecvCQ = init.RecvCQ.cq

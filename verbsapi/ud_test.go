@@ -68,6 +68,49 @@ func TestUD(t *testing.T) {
 	}
 }
 
+// TestBlockSelfMulticast: a queue pair receives its own datagram to a group, unless it wants none.
+func TestBlockSelfMulticast(t *testing.T) {
+	ctx := testContext(t)
+	c := openTest(t, Config{})
+	group := wire.GIDFromAddr(netip.MustParseAddr("239.77.1.2"))
+	for _, block := range []bool{false, true} {
+		a := newUD(t, c)
+		init := a.qp.init
+		init.BlockSelfMulticast = block
+		a.qp = must(a.pd.CreateQP(init))(t)
+		b := newUD(t, c)
+		for _, e := range []*end{a, b} {
+			if e == a {
+				if err := a.qp.InitUD(testQKey, 5); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := e.qp.AttachMcast(group, 0); err != nil {
+				t.Fatal(err)
+			}
+			e.recv(1, 0, 100+GRHLen)
+		}
+		ah := must(a.pd.CreateAH(AHAttr{DGID: group, PortNum: 1}))(t)
+		a.post(SendWR{ID: 2, Op: WRSend, SGL: []SGE{a.mr.SGE(0, 100)}, AH: ah, RemoteQPN: wire.MulticastQPN, RemoteQKey: testQKey})
+		b.expect(ctx, 1, WCSuccess)
+		ids := map[uint64]bool{}
+		for range 2 {
+			wcs := make([]WC, 1)
+			if n := must(a.cq.Poll(wcs))(t); n == 1 {
+				ids[wcs[0].ID] = true
+			}
+		}
+		if !ids[2] || ids[1] == block {
+			t.Errorf("block %v: completions %v", block, ids)
+		}
+		for _, e := range []*end{a, b} {
+			if err := e.qp.DetachMcast(group, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestMulticast(t *testing.T) {
 	ctx := testContext(t)
 	c := openTest(t, Config{})

@@ -5,8 +5,6 @@ package verbsapi
 // so they have no state.
 
 type (
-	// DM is device memory (struct ibv_dm). Memory here is all the host's.
-	DM struct{}
 	// TD is a thread domain (struct ibv_td). You can use any object from many
 	// goroutines at once. So there are no locks to save.
 	TD struct{}
@@ -23,23 +21,6 @@ type (
 	// ECE are the options of enhanced connection establishment (struct ibv_ece).
 	ECE struct{ VendorID, Options, CompMask uint32 }
 )
-
-// AllocDM is not supported (ibv_alloc_dm).
-func (c *Context) AllocDM(length, alignment int) (*DM, error) { return nil, notSupported("AllocDM") }
-
-// Free is not supported (ibv_free_dm).
-func (*DM) Free() error { return notSupported("FreeDM") }
-
-// MemcpyTo is not supported (ibv_memcpy_to_dm).
-func (*DM) MemcpyTo(offset uint64, from []byte) error { return notSupported("MemcpyToDM") }
-
-// MemcpyFrom is not supported (ibv_memcpy_from_dm).
-func (*DM) MemcpyFrom(to []byte, offset uint64) error { return notSupported("MemcpyFromDM") }
-
-// RegDMMR is not supported (ibv_reg_dm_mr).
-func (p *PD) RegDMMR(dm *DM, offset uint64, length int, access Access) (*MR, error) {
-	return nil, notSupported("RegDMMR")
-}
 
 // AllocNullMR is not supported (ibv_alloc_null_mr).
 func (p *PD) AllocNullMR() (*MR, error) { return nil, notSupported("AllocNullMR") }

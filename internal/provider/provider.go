@@ -66,6 +66,9 @@ type DeviceMemory interface {
 	Release()
 }
 
+// Moderates is implemented by a Driver whose CQs are Moderated.
+type Moderates interface{ ModeratesCQs() bool }
+
 // Moderated is implemented by a CQ whose events may wait for more completions (ibv_modify_cq).
 type Moderated interface {
 	// Moderate has an event wait for count completions, and no longer than some microseconds.

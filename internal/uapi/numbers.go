@@ -223,6 +223,7 @@ const (
 	CmdCreateQP          = 24
 	CmdQueryQP           = 25
 	CmdModifyQP          = 26
+	CmdExModifyCQ        = 57 // extended only
 	CmdDestroyQP         = 27
 	CmdPostSend          = 28
 	CmdPostRecv          = 29

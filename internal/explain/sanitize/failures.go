@@ -172,7 +172,7 @@ func (w *work) unknown(what string, places []Place) {
 // index.
 func (f *File) window(key uint32) *object {
 	for _, o := range f.objects {
-		if o.Kind == kindMW && o.Number>>variantBits == key>>variantBits {
+		if o.Kind == kindMW && o.Number>>keyVariantBits == key>>keyVariantBits {
 			return o
 		}
 	}

@@ -17,13 +17,16 @@ const (
 	maxMaps     = 16   // lists of mappings
 	lastWrites  = 16   // of the device to a program's memory
 
-	atomicBytes = 8 // that an atomic changes (IBA 9.4.5)
-	variantBits = 8 // of a key, which change when a window is bound (IBA 10.6.7.1)
-	mapColumns  = 6 // of a line of /proc/PID/maps that names a file (proc(5))
+	mapColumns = 6 // of a line of /proc/PID/maps that names a file (proc(5))
 
 	// hashedBytes is how much of a posted message is compared. A longer one is compared at its
 	// beginning and at its end.
 	hashedBytes = 64 << 10
+
+	// keyVariantBits is how many bits of a key a window changes.
+	keyVariantBits = 8
+	// atomicBytes is what an atomic names of the peer's memory (IBA 9.4.5).
+	atomicBytes = 8
 
 	// columns is how wide a drawing of memory is.
 	columns = 60

@@ -76,6 +76,9 @@ func NewDevice(cfg Config) (*Device, error) {
 	if x, ok := cfg.Driver.(provider.XRC); ok && x.HasXRC() {
 		d.xrc, d.tables = true, withXRC(d.tables)
 	}
+	if m, ok := cfg.Driver.(provider.Moderates); ok && m.ModeratesCQs() {
+		d.tables = withModeration(d.tables)
+	}
 	if s, ok := cfg.Driver.(provider.SameKeys); ok {
 		d.sameKeys = s.HasSameKeys()
 	}

@@ -147,3 +147,25 @@ func FuzzMLX5Methods(f *testing.F) {
 		checkLife(t, u, engine)
 	})
 }
+
+// TestModifyCQ: a device of libmlx5 takes EX_MODIFY_CQ, and one of librxe does not.
+func TestModifyCQ(t *testing.T) {
+	u, _ := mlx5User(t)
+	private := bytesFrom(mlx5.CreateCQReq{BufAddr: programData, DBAddr: programData + 4096, CQESize: 64})
+	cq := core[uapi.CreateCQResp](u.call(verb{cmd: uapi.CmdCreateCQ, req: bytesFrom(uapi.CreateCQReq{CQE: 7, CompChannel: -1}),
+		resp: uapi.SizeOf[uapi.CreateCQResp](), uhw: private, uhwResp: 8})).CQHandle
+	modify := func(mask uint32, count, period uint16) verb {
+		return verb{cmd: uapi.CmdExModifyCQ | uapi.CmdExtended,
+			req: bytesFrom(uapi.ModifyCQReq{CQHandle: cq, AttrMask: mask, CQCount: count, CQPeriod: period})}
+	}
+	u.call(modify(1, 10, 20))
+	u.wantErr("no attribute", modify(0, 10, 20), unix.EINVAL)
+	u.wantErr("another attribute", modify(2, 10, 20), unix.EOPNOTSUPP)
+	u.wantErr("a period that is too long", modify(1, 10, 5000), unix.ERANGE)
+	cq++
+	u.wantErr("another queue", modify(1, 10, 20), unix.ENOENT)
+
+	d, _ := newDevice(t)
+	rxe := &user{opened(t, d), forms[0]}
+	rxe.wantErr("librxe", modify(1, 10, 20), unix.EOPNOTSUPP)
+}

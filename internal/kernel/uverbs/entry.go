@@ -36,6 +36,9 @@ func tablesWith(own provider.Methods) dispatch.Tables {
 			Name: m.Name, Attrs: m.Attrs, Destroys: m.Destroys, Verb: verbOf(m.Name),
 			Handle: func(k *dispatch.Call) error { return m.Handle(k.Self.(*call).f.ctx, k) },
 		}
+		if key == queryContext {
+			t.Methods[key].Handle = on(queryContextWith(m))
+		}
 		delete(t.Absent, key.Object)
 	}
 	if !t.Absent[uapi.ObjDM] {

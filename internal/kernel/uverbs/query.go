@@ -79,6 +79,21 @@ func errSecondContext() error {
 	return kernel.Refuse(unix.EINVAL, "context", "exists already", "open the device again for another")
 }
 
+var queryContext = dispatch.MethodKey{Object: uapi.ObjDevice, Method: uapi.MethodQueryContext}
+
+// queryContextWith is for drivers that rdma-core can import a context for: they add to the answer.
+func queryContextWith(m provider.Method) func(*call) error {
+	return func(k *call) error {
+		if err := k.f.NeedContext(); err != nil {
+			return err
+		}
+		if err := k.putContext(); err != nil {
+			return err
+		}
+		return m.Handle(k.f.ctx, &k.Call)
+	}
+}
+
 // ioctlQueryContext is refused by drivers that rdma-core cannot import a
 // context for.
 func ioctlQueryContext(k *call) error {
@@ -130,16 +145,22 @@ func writeExQueryDevice(k *call) error {
 	if k.f.dev.xrc { // as mlx5_ib has it
 		xrcODP = uapi.ODPSend | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv
 	}
+	rcODP := uint32(uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv)
+	if a.Cap&rxe.CapFlushGlobal != 0 {
+		rcODP |= uapi.ODPFlush
+	}
+	if a.Cap&rxe.CapAtomicWrite != 0 {
+		rcODP |= uapi.ODPAtomicWrite
+	}
 	return dispatch.Respond(&k.Call, uapi.ExQueryDeviceResp{
 		Base:           k.f.query(&a),
 		ResponseLength: dispatch.ResponseLength[uapi.ExQueryDeviceResp](&k.Call),
 		// Nothing is pinned, so that every region is in effect on demand.
 		ODPCaps: uapi.ODPCaps{
 			GeneralCaps: uapi.ODPSupport | uapi.ODPSupportImplicit,
-			RCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPRead | uapi.ODPAtomic | uapi.ODPSRQRecv |
-				uapi.ODPFlush | uapi.ODPAtomicWrite,
-			UCODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPSRQRecv,
-			UDODPCaps: uapi.ODPSend | uapi.ODPRecv | uapi.ODPSRQRecv,
+			RCODPCaps:   rcODP,
+			UCODPCaps:   uapi.ODPSend | uapi.ODPRecv | uapi.ODPWrite | uapi.ODPSRQRecv,
+			UDODPCaps:   uapi.ODPSend | uapi.ODPRecv | uapi.ODPSRQRecv,
 		},
 		XRCODPCaps:       xrcODP,
 		TimestampMask:    a.TimestampMask,

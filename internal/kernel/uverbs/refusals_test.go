@@ -115,6 +115,7 @@ var notWalked = map[sentence]string{
 	{"is less than the completions that wait", "poll completions first"}:     "it takes a completion during the call",
 	{"is less than the receives that wait", "ask for more"}:                  "it takes a receive during the call",
 	{"takes no work requests", "see whether it was destroyed"}:               "it takes another thread, that destroys the queue pair",
+	{"is 0", "use IBV_CQ_ATTR_MODERATE"}:                                     "it takes a driver with moderation: TestModifyCQ",
 	{"lacks zero_based", "add IBV_ACCESS_ZERO_BASED"}:                        "it takes a driver with device memory: TestDeviceMemory",
 	{"the range ends behind the memory", "end the region within the memory"}: "it takes a driver with device memory: TestDeviceMemory",
 	{"is of device memory", "register the memory once more"}:                 "it takes a driver with device memory: TestDeviceMemory",

@@ -13,13 +13,16 @@ var methodVerbs = map[string]string{
 	"CQ_CREATE": "create_cq", "CQ_DESTROY": "destroy_cq",
 	"QP_CREATE": "create_qp", "QP_DESTROY": "destroy_qp",
 	"XRCD_DESTROY": "close_xrcd",
-	"SRQ_CREATE":   "create_srq", "SRQ_DESTROY": "destroy_srq",
+	"DM_ALLOC":     "alloc_dm", "DM_FREE": "free_dm", "DM_MR_REG": "reg_dm_mr",
+	"SRQ_CREATE": "create_srq", "SRQ_DESTROY": "destroy_srq",
 }
 
 // notVerbs are methods and commands that are not verbs of libibverbs, or that ask for faults
 // themselves.
 var notVerbs = map[string]bool{
 	"unsupported": true, "GET_CONTEXT": true, "POST_SEND": true,
+	"MLX5_QUERY_PORT": true, "QUERY_PORT_SPEED": true, "PD_QUERY": true, "DM_QUERY": true, "DM_MAP_OP_ADDR": true,
+	"UAR_OBJ_ALLOC": true, "UAR_OBJ_DESTROY": true,
 	"INVOKE_WRITE": true, "INFO_HANDLES": true, "QUERY_CONTEXT": true, "ASYNC_EVENT_ALLOC": true,
 }
 

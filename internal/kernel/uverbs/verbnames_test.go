@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/provider/mlx5"
 )
 
 // TestVerbNames: fault rules know each verb of the tables, and there is each verb of libibverbs
@@ -13,15 +14,15 @@ import (
 func TestVerbNames(t *testing.T) {
 	// these ask for faults themselves
 	have := map[string]bool{"open_device": true, "post_send": true}
-	all := withXRC(tables)
+	all := withModeration(withXRC(tablesWith((mlx5.Driver{}).Methods())))
 	for _, m := range all.Methods {
 		have[m.Verb] = true
 	}
 	for _, c := range all.Commands {
 		have[c.Verb] = true
 	}
-	for i := range exCommands {
-		have[exCommands[i].Verb] = true
+	for _, c := range all.ExCommands {
+		have[c.Verb] = true
 	}
 	for _, verb := range fault.Verbs() {
 		if !strings.HasPrefix(verb, "rdma_") && !have[verb] {

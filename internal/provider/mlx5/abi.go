@@ -43,6 +43,7 @@ const (
 	methodPort        = driverOwn // MLX5_IB_METHOD_QUERY_PORT
 	attrPortNum       = driverOwn
 	attrPort          = driverOwn + 1
+	attrContext       = driverOwn // MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX
 	methodPDQuery     = driverOwn // MLX5_IB_METHOD_PD_QUERY
 	attrPDHandle      = driverOwn
 	attrPDN           = driverOwn + 1

@@ -30,10 +30,8 @@ type deviceClock struct {
 }
 
 const (
-	coreClockAt = 0    // in its page
-	clockMHz    = 1000 // a tick is a nanosecond
-	clockNsec   = 8    // in struct mlx5_ib_clock_info
-	clockKHz    = clockMHz * 1000
+	coreClockAt = 0 // in its page
+	clockNsec   = 8 // in struct mlx5_ib_clock_info
 )
 
 // begin makes the pages, once.

@@ -13,9 +13,14 @@ type cqRing struct {
 	user   func(rxe.WC) uint32
 	record uint64
 	notify func() // nil: the program has no channel
+	events moderation
 	wake   func() // the poller: the program may ring soon
 	tick   func() // sets the clock; nil: the program does not want the time of completions
 	loose  bool   // the program does not say what it has polled
+
+	labels  *labels
+	label   int            // its own, from completionQueue.Created on
+	written func([]rxe.WC) // is called with completions that the program can see
 
 	// writing is held by the thread that writes completions. It may block, and the program's
 	// resize_cq then waits with it.
@@ -120,6 +125,9 @@ func (r *cqRing) write(wcs []rxe.WC) bool {
 	if r.space.WriteV(r.spans) != nil {
 		return false
 	}
+	if r.label != noLabel {
+		r.written(wcs)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.prod += uint32(len(wcs))
@@ -164,6 +172,7 @@ func (r *cqRing) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dead = true
+	r.events.stop()
 }
 
 // disarm says in the record that no event is asked for. libmlx5 has put 0 there, which is also its
@@ -209,7 +218,7 @@ func (r *cqRing) fires(consumer, arm uint32) bool {
 	if n := (behind - arm) & consumerMask; n == 0 || n > consumerMask/2 {
 		return false
 	}
-	if int32(behind-r.told) <= 0 {
+	if int32(behind-r.told) <= 0 || r.events.waits(r.prod-r.told, r.overdue) {
 		return false
 	}
 	r.fired, r.told = seq, r.prod
@@ -238,7 +247,8 @@ func (r *cqRing) resize(buf uint64, mask uint32) error {
 		return err
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.buf, r.mask, r.prod = buf, mask, at+1
+	r.mu.Unlock()
+	r.labels.moved(r.label, buf, mask)
 	return nil
 }

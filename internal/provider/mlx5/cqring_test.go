@@ -228,3 +228,56 @@ func TestRefusedCQs(t *testing.T) {
 		t.Error("a request without a place is taken")
 	}
 }
+
+// TestModeration: an event waits for so many completions, and no longer than the program wants.
+func TestModeration(t *testing.T) {
+	p := newProgram(t, rxedev.New(t))
+	cq := p.newCQ(64, 64, true)
+	q := p.newQPOn(rxe.QPRC, 1, cq, cq, nil)
+	q.connect(q)
+	mod := cq.mem.(provider.Moderated)
+	if err := mod.Moderate(1, maxCQPeriod+1); err != unix.ERANGE {
+		t.Errorf("a period that is too long: %v", err)
+	}
+	complete := func(n int) {
+		for range n {
+			q.post(opNop, signaled, 0)
+			cq.one()
+		}
+	}
+	arm := func() {
+		cq.arm(false)
+		must.Eventually(t, "the request is seen", func() bool { return p.ctx.pages.zero(p.ctx.doorbells.registers[0].arm[0]) })
+	}
+	must.OK(t, mod.Moderate(3, 0))
+	arm()
+	if complete(2); cq.events.Load() != 0 {
+		t.Fatal("an event after two completions of three")
+	}
+	if complete(1); cq.events.Load() != 1 {
+		t.Fatalf("%d events after three completions", cq.events.Load())
+	}
+
+	must.OK(t, mod.Moderate(1000, 2000))
+	cq.seq++
+	arm()
+	complete(1)
+	must.Eventually(t, "the event comes after 2 ms", func() bool { return cq.events.Load() == 2 })
+
+	must.OK(t, mod.Moderate(1000, 0))
+	cq.seq++
+	arm()
+	if complete(1); cq.events.Load() != 2 {
+		t.Fatal("an event after one completion of a thousand")
+	}
+	must.OK(t, mod.Moderate(0, 0)) // what has waited comes now
+	if cq.events.Load() != 3 {
+		t.Fatal("no event when events need not wait any more")
+	}
+}
+
+// zero reports whether nobody has stored in a word, or that was seen.
+func (p *pages) zero(w word) (yes bool) {
+	p.access(func() { yes = *w.pointer() == 0 })
+	return yes
+}

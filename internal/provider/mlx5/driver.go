@@ -26,6 +26,9 @@ func (Driver) ABI() uint32 { return 1 }
 // Methods implements provider.Driver.
 func (Driver) Methods() provider.Methods { return methods }
 
+// ModeratesCQs implements provider.Moderates.
+func (Driver) ModeratesCQs() bool { return true }
+
 // HasSameKeys implements provider.SameKeys.
 func (Driver) HasSameKeys() bool { return true }
 

@@ -76,6 +76,7 @@ func TestLayout(t *testing.T) {
 		{"MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET", attrDMQueryOffset}, {"MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX", attrDMQueryPage},
 		{"MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH", attrDMQueryLength}, {"MLX5_IB_METHOD_QUERY_PORT", methodPort},
 		{"MLX5_IB_ATTR_QUERY_PORT_PORT_NUM", attrPortNum}, {"MLX5_IB_ATTR_QUERY_PORT", attrPort},
+		{"MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX", attrContext},
 		{"MLX5_IB_METHOD_PD_QUERY", methodPDQuery}, {"MLX5_IB_ATTR_QUERY_PD_HANDLE", attrPDHandle}, {"MLX5_IB_ATTR_QUERY_PD_RESP_PDN", attrPDN},
 		{"sizeof(struct mlx5_ib_query_device_resp)", int(unsafe.Sizeof(QueryDeviceResp{}))},
 		{cabi.Offset("mlx5_ib_query_device_resp", "flags"), int(unsafe.Offsetof(QueryDeviceResp{}.Flags))},

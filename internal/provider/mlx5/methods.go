@@ -55,6 +55,14 @@ var methods = provider.Methods{
 			dispatch.Required(dispatch.Output(attrDMQueryLength, 8)),
 		},
 	},
+	{Object: uapi.ObjDevice, Method: uapi.MethodQueryContext}: {
+		Name: "QUERY_CONTEXT", Handle: queryContext,
+		Attrs: []dispatch.AttrSpec{
+			dispatch.Output(uapi.AttrContextNumCompVectors, 4),
+			dispatch.Output(uapi.AttrContextCoreSupport, 8),
+			dispatch.Required(dispatch.StructOut(attrContext, uapi.SizeOf[AllocContextResp](), uapi.SizeOf[AllocContextResp]())),
+		},
+	},
 	{Object: uapi.ObjDevice, Method: methodPortSpeed}: {
 		Name: "QUERY_PORT_SPEED", Handle: queryPortSpeed,
 		Attrs: []dispatch.AttrSpec{
@@ -70,7 +78,7 @@ var methods = provider.Methods{
 		},
 	},
 	{Object: uapi.ObjDevice, Method: methodPort}: {
-		Name: "QUERY_PORT", Handle: queryPort,
+		Name: "MLX5_QUERY_PORT", Handle: queryPort,
 		Attrs: []dispatch.AttrSpec{
 			dispatch.Required(dispatch.Input(attrPortNum, 4)),
 			dispatch.Required(dispatch.StructOut(attrPort, uapi.SizeOf[QueryPortResp](), uapi.SizeOf[QueryPortResp]())),
@@ -87,6 +95,12 @@ func queryPortSpeed(ctx provider.Context, k *dispatch.Call) error {
 		return refuse("port_num", "is not 1", "use port 1, the only one")
 	}
 	return dispatch.Put(k, attrPortSpeed, uint64(ctx.(*userContext).mbps/100))
+}
+
+// queryContext answers a libmlx5 that imports the context (mlx5_ib_query_ucontext). It makes pages
+// of registers of its own: those that the device gave are the first one's.
+func queryContext(ctx provider.Context, k *dispatch.Call) error {
+	return dispatch.PutStruct(k, attrContext, ctx.(*userContext).description(k.Attrs.Output(attrContext).Size))
 }
 
 // queryPD answers an importing libmlx5.

@@ -103,8 +103,8 @@ func (p Profile) Speeds() []int {
 func (p Profile) Limits() *rxe.DeviceAttr {
 	l := rxe.DefaultLimits()
 	l.VendorID, l.VendorPartID, l.HWVer, l.FWVer = vendorIEEE, p.VendorPartID, p.HWVer, p.Firmware
-	// libmlx5 has neither
-	l.Cap &^= rxe.CapFlushGlobal | rxe.CapFlushPersistent | rxe.CapAtomicWrite
+	// libmlx5 has neither, and the size of an SRQ stays (mlx5_ib_modify_srq)
+	l.Cap &^= rxe.CapFlushGlobal | rxe.CapFlushPersistent | rxe.CapAtomicWrite | rxe.CapSRQResize
 	l.PageSizeCap = 0xfffffffffffff000
 	l.LocalCAAckDelay = 16
 	l.MaxQP, l.MaxPD = p.MaxQP, min(l.MaxPD, p.MaxPD)

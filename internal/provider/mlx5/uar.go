@@ -2,6 +2,7 @@ package mlx5
 
 import (
 	"golang.org/x/sys/unix"
+	"math"
 
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
@@ -52,7 +53,7 @@ func (c *userContext) makeGiven() error {
 }
 
 func allocUAR(ctx provider.Context, k *dispatch.Call) error {
-	typ, err := k.Attrs.Constant(attrUARType, 1<<32-1)
+	typ, err := k.Attrs.Constant(attrUARType, math.MaxUint32)
 	if err != nil {
 		return err
 	}

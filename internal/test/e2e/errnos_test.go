@@ -28,7 +28,7 @@ func compile(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := slices.Concat([]string{"-O1", "-Wall", "-Wl,--as-needed", "-o", bin, "testdata/" + name + ".c"}, parts, []string{"-lrdmacm", "-libverbs", "-lpthread"})
+	argv := slices.Concat([]string{"-O1", "-Wall", "-Wl,--as-needed", "-o", bin, "testdata/" + name + ".c"}, parts, []string{"-lrdmacm", "-lmlx5", "-libverbs", "-lpthread"})
 	out, err := exec.Command("gcc", argv...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("gcc %s.c: %v\n%s", name, err, out)

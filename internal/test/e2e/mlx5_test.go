@@ -12,7 +12,7 @@ import (
 // mlx5Exchanges are pairs of programs that together use each kind of queue, completion and event of
 // libmlx5. Each is one of pingpongs and perftests with another device.
 var mlx5Exchanges = []string{
-	"ibv_rc_pingpong -g 1 -c",
+	"ibv_rc_pingpong -g 1 -c -t",
 	"ibv_rc_pingpong -g 1 -c -N -e",
 	"ibv_uc_pingpong -g 1 -c -e",
 	"ibv_ud_pingpong -g 1 -c -s 1024",
@@ -22,6 +22,8 @@ var mlx5Exchanges = []string{
 	"ib_read_bw -x 1 -F -a -n 20",
 	"ibv_xsrq_pingpong -g 1 -e", // at an even place, because rxe0 has no XRC
 	"ib_atomic_bw -x 1 -F -n 100",
+	"ibv_rc_pingpong -g 1 -c -o",
+	"ibv_rc_pingpong -g 1 -c -N -j",
 }
 
 // TestMLX5: stock programs with libmlx5, this system's and a newer one, over two daemons. The

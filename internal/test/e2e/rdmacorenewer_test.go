@@ -120,21 +120,30 @@ func whyNewer(name string) string {
 func rdmacoreByName(kernel, got map[string]verdict) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "gorxe: %s. Linux 6.1 `rdma_rxe`: %s.\n", tallyOf(got), tallyOf(kernel))
-	var passed []string
-	skipped := make(map[string][]string)
 	var differ strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(got)) {
-		if v := got[name]; v.Result == "pass" {
-			passed = append(passed, name)
-		} else {
-			skipped[v.Detail] = append(skipped[v.Detail], name)
-		}
 		if k := kernel[name]; k.Result != got[name].Result {
 			fmt.Fprintf(&differ, "| %s | %s | %s | %s |\n", name, strings.TrimSpace(k.Result+" "+cell(k.Detail)), got[name].Result, whyNewer(name))
 		}
 	}
 	if differ.Len() > 0 {
 		b.WriteString("\nTests that end otherwise:\n\n| test | Linux | gorxe | because |\n|---|---|---|---|\n" + differ.String())
+	}
+	b.WriteString(rdmacoreListed(got))
+	return b.String()
+}
+
+// rdmacoreListed has what passes by class, and what is skipped by reason.
+func rdmacoreListed(got map[string]verdict) string {
+	var b strings.Builder
+	var passed []string
+	skipped := make(map[string][]string)
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if v := got[name]; v.Result == "pass" {
+			passed = append(passed, name)
+		} else {
+			skipped[v.Detail] = append(skipped[v.Detail], name)
+		}
 	}
 	b.WriteString("\nTests that pass:\n\n" + byClass(passed))
 	b.WriteString("\nTests that are skipped, by the reason that the test gives:\n\n| reason | number | tests |\n|---|--:|---|\n")

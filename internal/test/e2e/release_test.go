@@ -69,6 +69,9 @@ func (r release) argv(argv ...string) []string {
 // beside runs programs of the unpacked release, with its libraries, among the files of this
 // system. This perftest asks for the machine's PCI bus, which a chroot hides.
 func (r release) beside(run launch) launch {
+	if r.root == "" {
+		return run
+	}
 	lib := filepath.Join(r.root, "usr/lib/x86_64-linux-gnu")
 	front := []string{"env", "IBV_DRIVERS=" + filepath.Join(lib, "libibverbs/librxe") + ":" + filepath.Join(lib, "libibverbs/libmlx5"),
 		filepath.Join(lib, "ld-linux-x86-64.so.2"), "--library-path", lib}
