@@ -17,6 +17,8 @@ const (
 	maxMaps     = 16   // lists of mappings
 	lastWrites  = 16   // of the device to a program's memory
 
+	mapColumns = 6 // of a line of /proc/PID/maps that names a file (proc(5))
+
 	// hashedBytes is how much of a posted message is compared. A longer one is compared at its
 	// beginning and at its end.
 	hashedBytes = 64 << 10
@@ -25,9 +27,6 @@ const (
 	keyVariantBits = 8
 	// atomicBytes is what an atomic names of the peer's memory (IBA 9.4.5).
 	atomicBytes = 8
-
-	// mapsFields is how many fields a line of /proc/PID/maps has without a file.
-	mapsFields = 5
 
 	// columns is how wide a drawing of memory is.
 	columns = 60

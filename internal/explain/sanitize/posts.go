@@ -3,6 +3,7 @@ package sanitize
 import (
 	"fmt"
 	"hash/maphash"
+	"sync"
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/rxe"
@@ -65,6 +66,9 @@ func sends(op rxe.WROpcode) bool {
 	}
 }
 
+// rooms has memory for what is hashed.
+var rooms = sync.Pool{New: func() any { return new([hashedBytes / 2]byte) }}
+
 // seed of all hashes. They stay within the process.
 var seed = maphash.MakeSeed()
 
@@ -72,7 +76,7 @@ var seed = maphash.MakeSeed()
 func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 	p := &post{id: wr.ID, op: wr.Op, inline: wr.Flags&rxe.SendInline != 0, remote: wr.RemoteAddr, rkey: uint32(wr.RKey)}
 	f.place(p, wr.SGL)
-	if p.hashed && sends(wr.Op) {
+	if p.hashed && sends(wr.Op) && f.s.selected[sendBufferChanged] {
 		p.hash, p.hashed = p.sum()
 	} else {
 		p.hashed = false
@@ -169,10 +173,12 @@ func (f *File) oldest(q *rxe.QP, pushed bool) (*object, *post) {
 func (p *post) sum() (sum uint64, ok bool) {
 	var h maphash.Hash
 	h.SetSeed(seed)
+	room := rooms.Get().(*[hashedBytes / 2]byte)
+	defer rooms.Put(room)
 	left := uint64(hashedBytes)
 	for _, c := range p.pieces {
 		for _, part := range []piece{{start: c.start, length: min(c.length, left/2)}, {start: c.start + c.length - min(c.length, left/2), length: min(c.length, left/2)}} {
-			buf := make([]byte, part.length)
+			buf := room[:part.length]
 			if len(buf) == 0 {
 				continue
 			}
@@ -220,7 +226,7 @@ func (f *File) countSignals(o *object, p *post) {
 
 // Accessed implements rxe.Observer. Where the device itself writes, a message may change.
 func (f *File) Accessed(_ *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
-	if need&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic) == 0 {
+	if need&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic) == 0 || !f.s.selected[sendBufferChanged] {
 		return
 	}
 	f.s.mu.Lock()

@@ -44,7 +44,7 @@ type rig struct {
 	waiting int
 }
 
-func newRig(t *testing.T, checks string) *rig {
+func newRig(t testing.TB, checks string) *rig {
 	t.Helper()
 	selected, err := ParseSelection(checks)
 	if err != nil {
@@ -69,6 +69,21 @@ func (r *rig) post(op rxe.WROpcode, va uint64, n uint32, flags rxe.SendFlags) {
 
 func (r *rig) complete(pushed bool) {
 	r.Completed(r.qp, rxe.WC{ID: 9, Status: rxe.WCSuccess}, pushed)
+}
+
+// BenchmarkRequest: what a request costs with each group of checks.
+func BenchmarkRequest(b *testing.B) {
+	for _, checks := range append(groups(), Default, "all") {
+		for _, n := range []uint32{64, 1 << 16} {
+			b.Run(fmt.Sprintf("%s/%d", checks, n), func(b *testing.B) {
+				r := newRig(b, checks)
+				for b.Loop() {
+					r.post(rxe.WRWrite, 64, n, rxe.SendSignaled)
+					r.complete(true)
+				}
+			})
+		}
+	}
 }
 
 // two returns the program with another queue pair.

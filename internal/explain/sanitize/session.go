@@ -100,7 +100,7 @@ func (s *Session) Maps(text string) int {
 func withCode(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if words := strings.Fields(line); len(words) > mapsFields && strings.Contains(words[1], "x") {
+		if words := strings.Fields(line); len(words) >= mapColumns && strings.Contains(words[1], "x") {
 			b.WriteString(line)
 		}
 	}
