@@ -36,8 +36,8 @@ func (m memorySpace) Check(addr, length uint64, _ bool) error {
 	return nil
 }
 
-// ioctlRegDMMR answers ibv_reg_dm_mr (uverbs_std_types_mr.c: UVERBS_METHOD_DM_MR_REG). Work requests
-// name the first byte 0.
+// ioctlRegDMMR answers ibv_reg_dm_mr (uverbs_std_types_mr.c: UVERBS_METHOD_DM_MR_REG). Work
+// requests name the first byte 0.
 func ioctlRegDMMR(k *call) error {
 	flags, err := k.Attrs.Flags(uapi.AttrRegDMAccess, uint64(accessKnown))
 	if err != nil {

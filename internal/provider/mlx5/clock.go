@@ -29,13 +29,6 @@ type deviceClock struct {
 	next  atomic.Int64 // when host time is compared again
 }
 
-const (
-	coreClockAt = 0    // in its page
-	clockMHz    = 1000 // a tick is a nanosecond
-	clockNsec   = 8    // in struct mlx5_ib_clock_info
-	clockKHz    = clockMHz * 1000
-)
-
 // begin makes the pages, once.
 func (d *deviceClock) begin(c *userContext) error {
 	d.once.Do(func() { d.err = d.make(c) })

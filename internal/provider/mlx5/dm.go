@@ -1,6 +1,7 @@
 package mlx5
 
 import (
+	"math"
 	"math/bits"
 
 	"golang.org/x/sys/unix"
@@ -54,7 +55,7 @@ func (p *dmPool) set(index, n int, used bool) {
 
 func allocDM(ctx provider.Context, k *dispatch.Call) error {
 	c := ctx.(*userContext)
-	typ, err := k.Attrs.Constant(attrDMType, 1<<32-1)
+	typ, err := k.Attrs.Constant(attrDMType, math.MaxUint32)
 	switch {
 	case err != nil:
 		return err

@@ -97,8 +97,8 @@ func queryPortSpeed(ctx provider.Context, k *dispatch.Call) error {
 	return dispatch.Put(k, attrPortSpeed, uint64(ctx.(*userContext).mbps/100))
 }
 
-// queryContext answers a libmlx5 that imports the context (mlx5_ib_query_ucontext). It makes pages of
-// registers of its own: those that the device gave are the first one's.
+// queryContext answers a libmlx5 that imports the context (mlx5_ib_query_ucontext). It makes pages
+// of registers of its own: those that the device gave are the first one's.
 func queryContext(ctx provider.Context, k *dispatch.Call) error {
 	return dispatch.PutStruct(k, attrContext, ctx.(*userContext).description(k.Attrs.Output(attrContext).Size))
 }

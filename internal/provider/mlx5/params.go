@@ -103,6 +103,9 @@ const (
 	// maxCQCount and maxCQPeriod are MLX5_MAX_CQ_COUNT and MLX5_MAX_CQ_PERIOD.
 	maxCQCount  = 1<<16 - 1
 	maxCQPeriod = 1<<12 - 1
+	// clockKHz is how fast the clock is: a tick is a nanosecond, so nothing has to be computed.
+	// Twice: the time of a completion would have to be multiplied. Half: likewise.
+	clockKHz = 1000 * 1000
 	// clockCompared is how often the clock is compared with the host's. Twice: host times of
 	// completions are off by up to 1 ms while the host's clock is adjusted. Half: half that.
 	clockCompared = time.Second

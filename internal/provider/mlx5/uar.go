@@ -1,6 +1,8 @@
 package mlx5
 
 import (
+	"math"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
@@ -52,7 +54,7 @@ func (c *userContext) makeGiven() error {
 }
 
 func allocUAR(ctx provider.Context, k *dispatch.Call) error {
-	typ, err := k.Attrs.Constant(attrUARType, 1<<32-1)
+	typ, err := k.Attrs.Constant(attrUARType, math.MaxUint32)
 	if err != nil {
 		return err
 	}

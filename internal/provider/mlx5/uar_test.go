@@ -12,8 +12,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// TestUARs: a page of registers stays while a queue pair rings there, a queue pair names a page that
-// there is, and a program gets so many.
+// TestUARs: a page of registers stays while a queue pair rings there, a queue pair names a page
+// that there is, and a program gets so many.
 func TestUARs(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
 	q := p.newQP(rxe.QPRC, 1)

@@ -118,7 +118,8 @@ func TestHostileXRC(t *testing.T) {
 			segs := tt.segs(srq.srq.Num())
 			index := ini.put(opSend, signaled, 0, segs...)
 			if len(segs) == 1 && len(segs[0]) < xrcSize {
-				ini.bytes(ini.sq+uint64(index)*blockSize+7, 1)[0] = 1 // as if the segment were not there
+				// as if the segment were not there
+				ini.bytes(ini.sq+uint64(index)*blockSize+7, 1)[0] = 1
 			}
 			ini.doorbell()
 			if c := ini.send.one(); c.op != cqeReqErr || c.syndrome != tt.syndrome {

@@ -19,8 +19,8 @@ var shortOnMLX5 = []string{
 	"test_parent_domain.ParentDomainTrafficTest.test_mem_align_rc", "test_shared_pd",
 }
 
-// TestRDMACoreMLX5: rdma-core's Python tests on an adapter, the general ones and those of mlx5. None
-// fails, each that passes on rxe0 passes, and testdata/rdma-core-mlx5.md has them all by name.
+// TestRDMACoreMLX5: rdma-core's Python tests on an adapter, the general ones and those of mlx5.
+// None fails, each that passes on rxe0 passes, and testdata/rdma-core-mlx5.md has them all by name.
 func TestRDMACoreMLX5(t *testing.T) {
 	besideOthers(t)
 	need(t, "/usr/bin/python3")

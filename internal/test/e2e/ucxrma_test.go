@@ -25,8 +25,8 @@ func rmaProtocol(out, operation string) string {
 	return row
 }
 
-// TestUCXZeroCopy: NIXL asks UCX for RMA that is not emulated. UCX finds it over RC, and moves 4 MiB
-// without a copy.
+// TestUCXZeroCopy: NIXL asks UCX for RMA that is not emulated. UCX finds it over RC, and moves 4
+// MiB without a copy.
 func TestUCXZeroCopy(t *testing.T) {
 	besideOthers(t)
 	need(t, "ucx_info", "ucx_perftest")
