@@ -412,7 +412,7 @@ func TestStrings(t *testing.T) {
 		{PortState(6).String(), "unknown"},
 		{EventGIDChange.String(), "GID table change"},
 		{EventType(19).String(), "unknown"},
-		{EventDeviceSpeedChange.String(), "device speed change"},
+		{EventDeviceSpeedChange.String(), "Device link speed change"},
 		{EventType(19).String(), "unknown"},
 		{NodeCA.String(), "InfiniBand channel adapter"},
 		{NodeType(0).String(), "unknown"},

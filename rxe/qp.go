@@ -97,6 +97,9 @@ func (q *QP) Owner() any { return q.owner }
 // Faults returns QPInitAttr.Faults. It takes no lock.
 func (q *QP) Faults() WorkFaults { return q.faults }
 
+// Now is the time of the device.
+func (q *QP) Now() Time { return q.dev.cfg.Clock.Now() }
+
 // Type returns the transport service.
 func (q *QP) Type() QPType { return q.typ }
 

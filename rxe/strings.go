@@ -72,7 +72,7 @@ var eventNames = []string{
 	EventClientReregister: "client reregistration",
 	EventGIDChange:        "GID table change",
 
-	EventDeviceSpeedChange: "device speed change",
+	EventDeviceSpeedChange: "Device link speed change",
 }
 
 // String is ibv_event_type_str.

@@ -136,6 +136,11 @@ type PortAttr = rxe.PortAttr
 //	MaxMcastGrp, MaxMcastQPAttach uint32
 //	MaxTotalMcastQPAttach         uint32
 //	MaxMsgSize                    uint32  // bytes
+//
+//	// NullLKey names memory of any domain that reads as zeros and forgets what is written, for
+//	// lists of work requests (ibv_alloc_null_mr); 0: there is none. Its index is 0, which no region
+//	// has.
+//	NullLKey LKey
 type DeviceAttr = rxe.DeviceAttr
 
 // ECN is how a device answers congestion (IBA A17.9.3, and DCQCN).

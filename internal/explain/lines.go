@@ -122,13 +122,7 @@ func Search(line string) (list []Word) {
 		}
 	}
 	all := allWords()
-	for i := range all {
-		for _, part := range all[i].Says {
-			if is, err := regexp.MatchString(part, text); err == nil && is {
-				add(&all[i])
-			}
-		}
-	}
+	sayings(all, text, add)
 	texts(all, text, add)
 	syndrome(text, add)
 	for _, token := range tokens.FindAllString(line, -1) {
@@ -136,19 +130,38 @@ func Search(line string) (list []Word) {
 			add(&w)
 		}
 	}
-	for _, n := range numbers {
-		for _, m := range n.is.FindAllStringSubmatch(text, -1) {
-			if strings.Contains(text, "rejected") && n.kind == "" {
-				continue
+	numbersIn(text, add)
+	return list
+}
+
+// sayings calls add for each word that programs say as a line does.
+func sayings(all []Word, line string, add func(*Word)) {
+	for i := range all {
+		for _, part := range all[i].Says {
+			if is, err := regexp.MatchString(part, line); err == nil && is {
+				add(&all[i])
 			}
+		}
+	}
+}
+
+// numbersIn calls add for what the numbers in a line are. One behind "error" is none of an exit
+// status, and in a line that says "rejected" it is a reason alone.
+func numbersIn(line string, add func(*Word)) {
+	rejected := strings.Contains(line, "rejected")
+	for _, n := range numbers {
+		if rejected && n.kind == "" {
+			continue
+		}
+		for _, m := range n.is.FindAllStringSubmatch(line, -1) {
 			for _, w := range Find(m[1]) {
-				if (n.kind == "" && w.Kind != exitKind || w.Kind == n.kind) && w.Name != statusWords[0].Name {
+				is := w.Kind == n.kind || n.kind == "" && w.Kind != exitKind
+				if is && w.Name != statusWords[0].Name {
 					add(&w)
 				}
 			}
 		}
 	}
-	return list
 }
 
 // tokens are the names in a line: of constants. ETH0 and the like are none.

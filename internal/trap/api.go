@@ -2,7 +2,6 @@ package trap
 
 import (
 	"log/slog"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/internal/trap/threads"
 )
@@ -73,9 +73,9 @@ type ServeConfig struct {
 	FDs filter.Range
 	// DoorbellSize is how long a write is that is a doorbell, as the filter was told.
 	DoorbellSize uint32
-	// Shared is the page made by inflight.New, in which the keeper finds the calls
-	// that were in hand; nil if nobody looks.
-	Shared *os.File
+	// Calls is the page in which the keeper finds the calls that were in hand; nil: one of the
+	// session's own. The session unmaps it, unless NewSession fails.
+	Calls *inflight.Page
 	// Budget bears what processes and open files cost; nil: one without limits.
 	Budget *quota.Budget
 	// User is common to the sessions of one user; nil: the session's own.

@@ -173,7 +173,6 @@ func (r *receiver) takeDoorbellsFirst() bool {
 	if !s.direct.open.Load() || !r.followsDoorbells() || r.n.TID == 0 || s.exhausted() {
 		return true
 	}
-	s.page.Take(r.slot, &r.n)
 	r.callWaits = true
 	r.Enter()
 	r.caller.begin(r)

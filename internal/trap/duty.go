@@ -156,6 +156,7 @@ func (d *duty) place(call *notify.Call) {
 	r := &receiver{s: d.s, slot: d.s.page.Slot()}
 	if call != nil {
 		r.n, r.inherited = *call, true
+		d.s.page.Inherit(r.slot, call)
 	}
 	d.state, d.current = taken, r
 	d.entry.Appoint(&r.Worker)

@@ -13,12 +13,7 @@ import (
 
 // TestDuty walks the table of a duty's states.
 func TestDuty(t *testing.T) {
-	page, err := inflight.Map(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer page.Unmap()
-	s := &Session{cfg: ServeConfig{Budget: quota.New(quota.Cost{Threads: 1}), User: new(User)}, page: page}
+	s := &Session{cfg: ServeConfig{Budget: quota.New(quota.Cost{Threads: 1}), User: new(User)}, page: inflight.Own()}
 	s.users.Add(1) // nothing is closed
 	s.direct.init(s)
 	s.receivers.watch = standby.NewWatch(time.Hour)

@@ -160,6 +160,58 @@ func until([]string) error {
 	return nil
 }
 
+// callsUntil makes a call of a kind again and again, until it ends otherwise than before or there
+// are no devices, and says how it ended.
+func callsUntil(args []string) error {
+	path, own := device, int(filterRange().Pollable().Base)
+	switch args[0] {
+	case "event", "read", "own":
+		path = "/dev/infiniband/gorxe-test"
+	}
+	fd, err := unix.Open(path, unix.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	zero, err := unix.Open("/dev/zero", unix.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.Dup3(zero, own, 0); err != nil {
+		return err
+	}
+	buf := make([]byte, 16)
+	call := map[string]func() error{
+		"write":   func() error { _, err := unix.Write(fd, buf); return err },
+		"event":   func() error { _, err := unix.Write(fd, buf); return err },
+		"ioctl":   func() error { _, err := unix.IoctlGetInt(fd, 0); return err },
+		"read":    func() error { _, err := unix.Read(fd, buf); return err },
+		"own":     func() error { _, err := unix.Read(own, buf); return err },
+		"netlink": func() error { _, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_RDMA); return err },
+		"path": func() error {
+			fd, err := unix.Open("/dev/infiniband", unix.O_RDONLY, 0)
+			unix.Close(fd)
+			return err
+		},
+	}[args[0]]
+	before := call()
+	fmt.Println("open")
+	for {
+		if err := call(); err != before || unix.Access(path, unix.F_OK) != nil {
+			fmt.Println(err)
+			return nil
+		}
+	}
+}
+
+// filterRange is the range of this process's filter.
+func filterRange() filter.Range {
+	r, err := filter.Own()
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
 // stallN has n threads whose calls never return, and others that must not notice.
 func stallN(n int) error {
 	blocked, _, err := uffd.Map(1 << 20)

@@ -46,6 +46,7 @@ var programs = map[string]func(args []string) error{
 	"forks":          forks,
 	"ring":           ring,
 	"until":          until,
+	"calls-until":    callsUntil,
 	"serve":          serveProgram,
 	"serveQueue":     serveQueue,
 	"storm":          storm,

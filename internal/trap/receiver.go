@@ -85,7 +85,7 @@ func (r *receiver) run() {
 		return
 	}
 	for !r.s.stopping.Load() && !r.leave.Load() {
-		switch errno := r.s.listener.Receive(&r.n); errno {
+		switch errno := r.s.page.Receive(r.slot, r.s.listener, &r.n); errno {
 		case 0:
 		case unix.EINTR:
 			continue
@@ -108,17 +108,13 @@ func (r *receiver) run() {
 // handle answers the call in hand and reports whether the receiver is still in
 // its place.
 func (r *receiver) handle() bool {
-	r.s.page.Take(r.slot, &r.n)
 	r.callWaits = false
 	r.Enter()
 	r.respond()
 	return r.Leave()
 }
 
-func (r *receiver) respond() {
-	r.send(r.dispatch())
-	r.slot.Release()
-}
+func (r *receiver) respond() { r.send(r.dispatch()) }
 
 func (r *receiver) dispatch() verdict {
 	nr := r.n.NR

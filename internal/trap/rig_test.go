@@ -30,6 +30,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/fallback"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -113,7 +114,10 @@ func startProgram(cmd *exec.Cmd) error {
 const doorbellSize = librxe.DoorbellSize
 
 // flushQueues is the fallback's, for the devices here.
-func flushQueues(q fallback.Queues) { _, _ = librxe.FlushOrphan(q) }
+func flushQueues(q fallback.Queues, _ fallback.Process) bool {
+	_, _ = librxe.FlushOrphan(q)
+	return false
+}
 
 // openFDs says what the descriptors of this process refer to.
 func openFDs() []string {
@@ -264,7 +268,7 @@ type options struct {
 	host      Host
 	netlink   Netlink
 	keeper    Keeper
-	shared    *os.File
+	calls     *inflight.Page
 	budget    *quota.Budget
 	idle      bool // do not serve
 	doorbells doorbell.Mode
@@ -381,7 +385,7 @@ func (p *underTrap) serve(o options) {
 	p.stop = stop
 	p.t.Cleanup(stop)
 	s, err := NewSession(p.listener, ServeConfig{
-		Host: o.host, Netlink: o.netlink, Keeper: o.keeper, FDs: p.fds, DoorbellSize: doorbellSize, Shared: o.shared, Budget: p.budget, Doorbells: o.doorbells,
+		Host: o.host, Netlink: o.netlink, Keeper: o.keeper, FDs: p.fds, DoorbellSize: doorbellSize, Calls: o.calls, Budget: p.budget, Doorbells: o.doorbells,
 		Log: slog.New(slog.NewTextHandler(testLog{p.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

@@ -66,6 +66,9 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if cfg.Closes == nil {
 		cfg.Closes = new(Closes)
 	}
+	if cfg.Calls == nil {
+		cfg.Calls = inflight.Own()
+	}
 	own := cfg.Contents == nil
 	if own {
 		cfg.Contents = sealed.NewContents(ownRoom)
@@ -83,7 +86,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("duplicating the listener: %w", err)
 	}
-	s := &Session{cfg: cfg, log: cfg.Log, listener: notify.Listener(fd), own: own, cpus: runtime.NumCPU()}
+	s := &Session{cfg: cfg, log: cfg.Log, listener: notify.Listener(fd), page: cfg.Calls, own: own, cpus: runtime.NumCPU()}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -91,12 +94,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	if s.page, err = inflight.Map(cfg.Shared); err != nil {
-		unix.Close(fd)
-		return nil, err
-	}
 	if s.house, err = newHouse(s); err != nil {
-		s.page.Unmap()
 		unix.Close(fd)
 		return nil, err
 	}

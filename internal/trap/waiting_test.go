@@ -279,23 +279,23 @@ func testWaitingKill(t *testing.T, exe string) {
 // testWaitingStop: a session that stops answers the calls that wait.
 func testWaitingStop(t *testing.T, exe string) {
 	h := newQueueHost()
-	shared, err := inflight.New()
+	calls, file, err := inflight.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer shared.Close()
+	defer file.Close()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	p := start(t, options{host: h, stdout: w, shared: shared}, exe, "orphan")
+	p := start(t, options{host: h, stdout: w, calls: calls}, exe, "orphan")
 	w.Close()
 	out := bufio.NewReader(r)
 	if line, err := out.ReadString('\n'); line != "open\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	page, err := inflight.Map(shared)
+	page, err := inflight.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}

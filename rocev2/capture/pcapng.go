@@ -66,51 +66,55 @@ func (r *Reader) section() error {
 	return r.discard(int(total))
 }
 
+// nextNG reads blocks up to the next packet.
 func (r *Reader) nextNG(p *Packet) error {
 	for {
-		head, err := r.peek(8)
+		kind, body, err := r.block()
 		if err != nil {
 			return err
 		}
-		kind, total := r.u32(head), r.u32(head[4:])
-		if kind == blockSection {
-			if err := r.section(); err != nil {
-				return err
-			}
-			continue
-		}
-		if total < blockOverhead || total%4 != 0 || total > 1<<31-4 {
-			return r.bad("a block of %d bytes", total)
-		}
-		switch kind {
-		case blockInterface, blockPacket, blockSimple, blockStatistics, blockEnhanced:
-		default:
-			if err := r.discard(int(total)); err != nil {
-				return err
-			}
-			continue
-		}
-		if total > maxFrame {
-			return r.bad("a block of %d bytes", total)
-		}
-		block, err := r.peek(int(total))
-		if err != nil {
-			return err
-		}
-		r.skip(int(total))
-		body := block[8 : len(block)-4]
 		switch kind {
 		case blockInterface:
 			err = r.interfaceBlock(body)
 		case blockStatistics:
 			r.statisticsBlock(body)
-		default:
+		case blockPacket, blockSimple, blockEnhanced:
 			return r.packetBlock(kind, body, p)
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// block reads a block and returns its body, which is valid until the next call. It returns none of
+// a section header, which it has read, and of a block that says nothing of packets.
+func (r *Reader) block() (kind uint32, body []byte, err error) {
+	head, err := r.peek(8)
+	if err != nil {
+		return 0, nil, err
+	}
+	kind, total := r.u32(head), r.u32(head[4:])
+	if kind == blockSection {
+		return kind, nil, r.section()
+	}
+	if total < blockOverhead || total%4 != 0 || total > 1<<31-4 {
+		return kind, nil, r.bad("a block of %d bytes", total)
+	}
+	switch kind {
+	case blockInterface, blockPacket, blockSimple, blockStatistics, blockEnhanced:
+	default:
+		return kind, nil, r.discard(int(total))
+	}
+	if total > maxFrame {
+		return kind, nil, r.bad("a block of %d bytes", total)
+	}
+	whole, err := r.peek(int(total))
+	if err != nil {
+		return kind, nil, err
+	}
+	r.skip(int(total))
+	return kind, whole[8 : len(whole)-4], nil
 }
 
 func (r *Reader) interfaceBlock(b []byte) error {

@@ -4,7 +4,9 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -64,11 +66,16 @@ func TestFileNames(t *testing.T) {
 // the beginning of a name.
 func TestTests(t *testing.T) {
 	eachMatch(t, testName, 1, 20, func(at, found string) {
-		if !strings.Contains(source(), "func "+found) {
+		if !slices.ContainsFunc(tests(), func(name string) bool { return strings.HasPrefix(name, "func "+found) }) {
 			t.Errorf("%s names %s, which does not exist", at, found)
 		}
 	})
 }
+
+// tests are the names of all tests, benchmarks and fuzz targets.
+var tests = sync.OnceValue(func() []string {
+	return regexp.MustCompile(`func (?:Test|Benchmark|Fuzz)[A-Z]\w*`).FindAllString(source(), -1)
+})
 
 func TestMakeTargets(t *testing.T) {
 	makefile := read(t, "Makefile")
@@ -127,10 +134,20 @@ func TestSymbols(t *testing.T) {
 	eachMatch(t, symbol, 0, 5, func(at, found string) {
 		m := symbol.FindStringSubmatch(found)
 		for _, name := range m[2:] {
-			declared := regexp.MustCompile(`(?m)^(func|type|const|var) (\([^)]*\) )?` + name + `\b|^\t` + name + `\b`)
-			if name != "" && !declared.MatchString(source()) {
+			if name != "" && !declared()[name] {
 				t.Errorf("%s names %s, but %s is not declared", at, found, name)
 			}
 		}
 	})
 }
+
+// declared are the names that the source declares, methods and fields included.
+var declared = sync.OnceValue(func() map[string]bool {
+	names := make(map[string]bool)
+	for _, m := range declaration.FindAllStringSubmatch(source(), -1) {
+		names[m[1]+m[2]] = true
+	}
+	return names
+})
+
+var declaration = regexp.MustCompile(`(?m)^(?:func|type|const|var) (?:\([^)]*\) )?(\w+)|^\t(\w+)`)

@@ -59,36 +59,50 @@ func Code(ends []End) (code int) {
 // Assign gives the command to the hosts with these names, or to all that the file gives none, if
 // there are no names. An error says what the user can do.
 func Assign(lab *labfile.Lab, command, on []string) error {
-	if len(command) > 0 {
-		for i := range lab.Hosts {
-			h := &lab.Hosts[i]
-			if slices.Contains(on, h.Name) || len(on) == 0 && h.Command == nil {
-				h.Command = command
-			}
-		}
-	}
 	for _, name := range on {
 		if lab.Host(name) == nil {
 			return fmt.Errorf("--on %s: the lab has no such host", name)
 		}
 	}
-	lasting := false
-	for i := range lab.Hosts {
-		h := &lab.Hosts[i]
-		lasting = lasting || h.Command != nil && !h.Background
-		for _, name := range h.WaitFor {
-			if h.Command != nil && lab.Host(name).Command == nil {
-				return fmt.Errorf("%s waits for %s, which has no program", h.Name, name)
-			}
-		}
+	if len(command) > 0 {
+		give(lab, command, on)
 	}
-	if !lasting {
+	if err := checkWaits(lab); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(lab.Hosts, func(h labfile.Host) bool { return h.Command != nil && !h.Background }) {
 		return errors.New("no host has a program that the lab could wait for: give one after --, or cmd in the file")
 	}
 	for i := range lab.Hosts {
 		if h := &lab.Hosts[i]; h.Command == nil {
 			// so that it has its devices
 			h.Command, h.Background = idle, true
+		}
+	}
+	return nil
+}
+
+// give gives the command to the hosts that on names, or to those that have none.
+func give(lab *labfile.Lab, command, on []string) {
+	for i := range lab.Hosts {
+		h := &lab.Hosts[i]
+		if slices.Contains(on, h.Name) || len(on) == 0 && h.Command == nil {
+			h.Command = command
+		}
+	}
+}
+
+// checkWaits refuses a program that waits for one which there is not.
+func checkWaits(lab *labfile.Lab) error {
+	for i := range lab.Hosts {
+		h := &lab.Hosts[i]
+		if h.Command == nil {
+			continue
+		}
+		for _, name := range h.WaitFor {
+			if lab.Host(name).Command == nil {
+				return fmt.Errorf("%s waits for %s, which has no program", h.Name, name)
+			}
 		}
 	}
 	return nil

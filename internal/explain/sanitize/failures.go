@@ -162,15 +162,17 @@ func (w *work) unknown(what string, places []Place) {
 	if w.file.windows || w.file.s.unseen > 0 {
 		return // a window changes its key
 	}
-	w.find(keyUnknown, what+", which no region of the process has or had", nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+	if what += ", which no region of the process has or had"; w.failure.Key.Key == 0 {
+		what += ": it is the rkey of regions without remote rights"
+	}
+	w.find(keyUnknown, what, nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
 }
 
 // window returns the window that has, or had, a key; nil: there is none. All its keys have the same
 // index.
 func (f *File) window(key uint32) *object {
-	const variant = 8 // bits
 	for _, o := range f.objects {
-		if o.Kind == kindMW && o.Number>>variant == key>>variant {
+		if o.Kind == kindMW && o.Number>>keyVariantBits == key>>keyVariantBits {
 			return o
 		}
 	}

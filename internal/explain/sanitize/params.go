@@ -21,6 +21,11 @@ const (
 	// beginning and at its end.
 	hashedBytes = 64 << 10
 
+	// keyVariantBits is how many bits of a key a window changes.
+	keyVariantBits = 8
+	// atomicBytes is what an atomic names of the peer's memory (IBA 9.4.5).
+	atomicBytes = 8
+
 	// columns is how wide a drawing of memory is.
 	columns = 60
 	// precision is that of a length of time in a finding.

@@ -99,7 +99,7 @@ func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 // remoteLength is how many bytes of the peer's memory a request names.
 func remoteLength(wr *rxe.SendWR) (n uint64) {
 	if isAtomic(wr.Op) || wr.Op == rxe.WRAtomicWrite {
-		return 8
+		return atomicBytes
 	}
 	for _, e := range wr.SGL {
 		n += uint64(e.Length)

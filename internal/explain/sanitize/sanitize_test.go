@@ -218,6 +218,7 @@ func TestFound(t *testing.T) {
 		{"freed after the queue pair", func(r *rig) { r.post(rxe.WRSend, 64, 8, 0); r.Ended("qp", at(5)); r.Ended("mr", at(5)) }, []string{destroyedWhilePosted}},
 		{"used after dereg", func(r *rig) { r.Ended("mr", at(5)); unknown(r) }, []string{useAfterDereg}},
 		{"a key that never was", fails(rxe.Failure{Cause: rxe.CauseKey, Key: rxe.KeyRefusal{Key: 1, Length: 8, Why: "no such key"}}), []string{keyUnknown}},
+		{"the rkey of a region without rights", fails(rxe.Failure{Cause: rxe.CauseRemoteKey, Key: rxe.KeyRefusal{Length: 8, Why: "no such key"}}), []string{keyUnknown}},
 		{"a key that was a window's", func(r *rig) {
 			r.Made("mw", Made{Kind: kindMW, Number: 1}, at(5))
 			r.Ended("mw", at(5))
@@ -295,8 +296,14 @@ func TestBounds(t *testing.T) {
 	if r.s.objects != 0 || r.s.posts != 0 {
 		t.Errorf("%d objects and %d requests are left of a closed device", r.s.objects, r.s.posts)
 	}
+	const heap, code = "1000-2000 rw-p 0 0:0 0 [heap]\n", "3000-4000 r-xp 0 0:0 0 /bin/x\n"
 	for i := range 2 * maxMaps {
-		r.s.Maps(strings.Repeat("x", i))
+		if at := r.s.Maps(strings.Repeat(heap, i) + code); at != 0 || r.s.maps[at] != code {
+			t.Fatalf("%d lists, %q", at+1, r.s.maps)
+		}
+	}
+	for i := range 2 * maxMaps {
+		r.s.Maps(strings.Repeat(code, i))
 	}
 	if n := len(r.s.maps); n != maxMaps {
 		t.Errorf("%d lists of mappings", n)

@@ -2,6 +2,7 @@ package sanitize
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,8 +78,10 @@ func (s *Session) Open(pid int, program, device string) *File {
 // region returns the region of a key; nil: there is none in this run. s.mu is held.
 func (f *File) region(key uint32) *object { return f.s.regions[keyName{f.device, key}] }
 
-// Maps keeps the mappings of a process, and returns their index for Stack.Maps.
+// Maps keeps the mappings of a process that have code, and returns their index for Stack.Maps. The
+// other ones change with each object that a program makes.
 func (s *Session) Maps(text string) int {
+	text = withCode(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, have := range s.maps {
@@ -91,6 +94,17 @@ func (s *Session) Maps(text string) int {
 	}
 	s.maps = append(s.maps, text)
 	return len(s.maps) - 1
+}
+
+// withCode returns the lines of /proc/PID/maps that map code of a file.
+func withCode(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) > 5 && strings.Contains(words[1], "x") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // Report returns what was found so far.

@@ -21,43 +21,11 @@ func (l *Link) Send(bursts []wire.Burst, next engine.Carrier) {
 	var o *out // nil: everything before is passed on as it is
 	var hits [hitsPerPacket]fault.Hit
 	for i := range bursts {
-		b := &bursts[i]
-		if !l.wants(b) {
-			if o != nil {
-				o.bursts = append(o.bursts, *b)
-			}
-			continue
-		}
-		toSelf := l.dev.HasAddr(b.Route.Dst)
-		p := fault.Packet{Src: b.Route.Src, Dst: b.Route.Dst}
-		from := 0 // of what is not in o
-		for j, at := 0, 0; j < b.N(); j++ {
-			pkt := b.Packet(j)
-			data := pkt[:len(pkt)-wire.ICRCLen]
-			src, dest := ends(data, b.Route.SrcQP)
-			p.Put(data, src, dest)
-			hit := l.judge(&p, toSelf, true, hits[:0])
-			start := at
-			at += len(pkt)
-			if len(hit) == 0 && l.heldOut.none() {
-				continue
-			}
-			end := start
-			if len(hit) == 0 {
-				end = at
-			}
-			if o == nil {
-				o = l.outs.Get().(*out)
-				o.bursts = append(o.bursts, bursts[:i]...)
-			}
-			o.run(b, from, end)
-			from = at
-			if len(hit) == 0 || l.hit(hit, &p, b, pkt, o) {
-				o.bursts = append(o.bursts, l.heldOut.passed(flowOf(&p))...)
-			}
-		}
-		if o != nil {
-			o.run(b, from, len(b.Buf))
+		switch b := &bursts[i]; {
+		case l.wants(b):
+			o = l.sendEach(b, bursts[:i], o, hits[:0])
+		case o != nil:
+			o.bursts = append(o.bursts, *b)
 		}
 	}
 	if o == nil {
@@ -66,6 +34,45 @@ func (l *Link) Send(bursts []wire.Burst, next engine.Carrier) {
 	}
 	o.pass(next)
 	l.outs.Put(o)
+}
+
+// sendEach judges each packet of a burst, behind the bursts before it. It returns o, or a new one
+// if something is not passed on as it is.
+func (l *Link) sendEach(b *wire.Burst, before []wire.Burst, o *out, hits []fault.Hit) *out {
+	toSelf := l.dev.HasAddr(b.Route.Dst)
+	p := fault.Packet{Src: b.Route.Src, Dst: b.Route.Dst}
+	from, at := 0, 0 // of what is not in o; of the packet
+	for j := range b.N() {
+		pkt := b.Packet(j)
+		data := pkt[:len(pkt)-wire.ICRCLen]
+		src, dest := ends(data, b.Route.SrcQP)
+		p.Put(data, src, dest)
+		hit := l.judge(&p, toSelf, true, hits)
+		start := at
+		at += len(pkt)
+		if len(hit) == 0 && l.heldOut.none() {
+			continue
+		}
+		if o == nil {
+			o = l.outs.Get().(*out)
+			o.bursts = append(o.bursts, before...)
+		}
+		goes := true
+		if len(hit) == 0 {
+			o.run(b, from, at)
+		} else {
+			o.run(b, from, start)
+			goes = l.hit(hit, &p, b, pkt, o)
+		}
+		from = at
+		if goes {
+			o.bursts = append(o.bursts, l.heldOut.passed(flowOf(&p))...)
+		}
+	}
+	if o != nil {
+		o.run(b, from, len(b.Buf))
+	}
+	return o
 }
 
 // pass passes on what was collected.

@@ -8,7 +8,8 @@ import (
 	"github.com/gorxe/gorxe/internal/uapi"
 )
 
-// schemaPortSpeed has what NCCL asks for first. rdma_rxe has no answer (EOPNOTSUPP).
+// schemaPortSpeed has what NCCL asks for first. rdma_rxe has no answer (EOPNOTSUPP), and librxe of
+// rdma-core 65 does not ask. libmlx5 does.
 var schemaPortSpeed = map[dispatch.MethodKey]*dispatch.MethodSpec{
 	{Object: uapi.ObjDevice, Method: uapi.MethodQueryPortSpeed}: {
 		Name: "QUERY_PORT_SPEED", Handle: on(ioctlQueryPortSpeed),

@@ -38,3 +38,18 @@ func TestPortSpeed(t *testing.T) {
 	fresh.reset()
 	fresh.want(fresh.ioctl(uapi.ObjDevice, uapi.MethodQueryPortSpeed, num(uapi.AttrQueryPortSpeedNum, 1), fresh.out(uapi.AttrQueryPortSpeedResp, 8)), unix.EINVAL)
 }
+
+// TestCQFlags: rdma_rxe refuses the flags of completion queues that the kernel knows
+// (rxe_verbs.c:rxe_create_cq).
+func TestCQFlags(t *testing.T) {
+	d, _ := newDevice(t)
+	u := &user{opened(t, d), forms[1]}
+	for flags, want := range map[uint32]error{0: nil, uapi.CQFlagTimestamp: unix.EOPNOTSUPP, uapi.CQFlagIgnoreOverrun: unix.EOPNOTSUPP, 4: unix.EINVAL} {
+		u.reset()
+		err := u.ioctl(uapi.ObjCQ, uapi.MethodCQCreate, newObj(uapi.AttrCreateCQHandle), num32(uapi.AttrCreateCQCQE, 10), num(uapi.AttrCreateCQUserHandle, 5),
+			num32(uapi.AttrCreateCQCompVector, 0), num32(uapi.AttrCreateCQFlags, flags), u.out(uapi.AttrCreateCQRespCQE, 4), u.out(uapi.AttrUHWOut, 16))
+		if err != want {
+			t.Errorf("flags %d: %v, want %v", flags, err, want)
+		}
+	}
+}

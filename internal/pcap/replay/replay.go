@@ -44,7 +44,7 @@ func (r *Report) play(n *session, role Role, play func(*session, *Session) error
 		s.assume("which flows are the two directions of the connection")
 	}
 	if n.xrc {
-		s.assume(assumedXRC)
+		s.assume(PlayedAsRC)
 	}
 	if err := play(n, s); err != nil && !errors.Is(err, errEnd) {
 		s.Stopped = err.Error()

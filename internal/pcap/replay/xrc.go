@@ -6,12 +6,13 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// The engine has no XRC. XRC differs from RC in only one thing: each request names one
-// of the responder's shared receive queues (IBA A14). PSNs, MSNs, responses and retries
-// are those of a reliable connection. So XRC is played as RC, without the choice of a
-// receive queue.
+// XRC differs from RC in only one thing: each request names one of the responder's shared receive
+// queues (IBA A14). PSNs, MSNs, responses and retries are those of a reliable connection. A capture
+// does not say what these queues are. So XRC is played as RC, without the choice of a receive
+// queue.
 
-const assumedXRC = "XRC played as RC: not which receive queue takes a message"
+// PlayedAsRC is what a session of XRC assumes.
+const PlayedAsRC = "XRC played as RC: not which receive queue takes a message"
 
 // asRC returns the bytes of a packet; an XRC packet becomes one of RC.
 func asRC(p wire.Packet) []byte {

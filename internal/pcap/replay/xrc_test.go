@@ -119,7 +119,7 @@ func TestXRC(t *testing.T) {
 				if s.Stopped != "" || len(s.Differences) > 0 && s.unexplained > 0 {
 					t.Errorf("%s, as %s: %s %v", s.Flow, s.Role, s.Stopped, s.Differences)
 				}
-				if s.Assumed[assumedXRC] == 0 {
+				if s.Assumed[PlayedAsRC] == 0 {
 					t.Errorf("%s, as %s: it does not say that it is not quite XRC", s.Flow, s.Role)
 				}
 			}

@@ -31,11 +31,12 @@ func NewJSONReplay(file string, r *replay.Report, err error) JSONReplay {
 // WriteReplay prints what a replay showed: the sessions with differences, or all if
 // verbose, and one line that sums up.
 func WriteReplay(w io.Writer, file string, r *replay.Report, verbose bool) {
-	played, compared, explained, stopped, unsent := 0, 0, 0, 0, 0
+	played, compared, explained, stopped, unsent, xrc := 0, 0, 0, 0, 0, 0
 	for _, s := range r.Sessions {
 		played += s.Played
 		compared += s.Compared
 		unsent += s.Free[replay.NotSent]
+		xrc += s.Assumed[replay.PlayedAsRC]
 		explained += len(s.Differences) + s.More - s.Unexplained()
 		if s.Stopped != "" {
 			stopped++
@@ -49,6 +50,9 @@ func WriteReplay(w io.Writer, file string, r *replay.Report, verbose bool) {
 	}
 	if unsent > 0 {
 		fmt.Fprintf(w, "not compared: %s, because the capture lacks the responses that the engine waits for\n", plural.Of(unsent, "request"))
+	}
+	if xrc > 0 {
+		fmt.Fprintf(w, "not compared: the SRQs of XRC, in %s played as RC\n", plural.Of(xrc, "session"))
 	}
 	if p := r.Part; p != nil {
 		fmt.Fprintf(w, "replayed the first %s, %.1f MiB, %.3f s: the rest does not fit in the bound of %s\n",

@@ -2,7 +2,6 @@ package librxe
 
 import (
 	"testing"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/test/librxeclient"
@@ -67,7 +66,7 @@ func TestCreditWaitEnds(t *testing.T) {
 	if naks := counter(a.dev, "send_rnr_err"); naks != 0 {
 		t.Errorf("%d RNR NAKs before the time was over", naks)
 	}
-	a.sq.since = time.Now().Add(-creditWait)
+	a.sq.since = a.qp.Now() - rxe.Time(creditWait)
 	a.taken(1, true, false)
 	if naks := counter(a.dev, "send_rnr_err"); naks != 1 {
 		t.Errorf("%d RNR NAKs, want 1", naks)

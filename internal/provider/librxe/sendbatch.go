@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"sync"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
@@ -77,7 +76,7 @@ func (r *sendRing) decode(b *sendBatch, typ rxe.QPType, max uint32, share int) {
 		return
 	}
 	b.epoch, b.end = r.epoch, r.producer()
-	b.overdue = r.state == sendNoCredit && time.Since(r.since) >= creditWait
+	b.overdue = r.state == sendNoCredit && r.qp.Now()-r.since >= rxe.Time(creditWait)
 	b.told = r.state == sendRefused && r.refused == b.end
 	for range min(r.distance(r.fetched, b.end), max, sendBatchSize) {
 		n := len(b.wrs)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,8 +35,8 @@ type sendRing struct {
 	cons    uint32 // next to complete
 	epoch   uint32 // counts resets
 	state   sendState
-	since   time.Time // in sendNoCredit: when it began
-	refused uint32    // in sendRefused: the producer's index when the engine refused
+	since   rxe.Time // in sendNoCredit: when it began
+	refused uint32   // in sendRefused: the producer's index when the engine refused
 }
 
 // newSendRing makes a send queue for at least c.MaxSendWR requests. Lists and inline data
@@ -156,7 +155,7 @@ func (r *sendRing) conclude(b *sendBatch, n int, why error) (more bool, err erro
 		return false, nil
 	case errors.Is(why, rxe.ErrNoCredit):
 		if r.on(sendWantsCredit) {
-			r.since = time.Now()
+			r.since = r.qp.Now()
 		}
 		return false, nil
 	case !errors.Is(why, rxe.ErrFull):

@@ -6,6 +6,7 @@ import (
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/internal/test/statetable"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -45,6 +46,7 @@ func TestSendTable(t *testing.T) {
 	}
 	a := must.Get[*arena](t)(newArena(quota.New(quota.Cost{}), provider.NewOffsets()))
 	defer a.close(false)
+	qp := newStation(t, rxedev.New(t), rxe.QPRC).qp // for its clock
 	for state, row := range table {
 		if len(row) != len(sendEvents) {
 			t.Errorf("%d events in the comment, want %d", len(row), len(sendEvents))
@@ -57,7 +59,7 @@ func TestSendTable(t *testing.T) {
 			if !known || !also || happen == nil {
 				t.Fatalf("%s, %s, %s: no such state or event", state, event, next)
 			}
-			r.state = from
+			r.state, r.qp = from, qp
 			happen(r)
 			if r.state != to {
 				t.Errorf("%s, %s: state %d, want %s", state, event, r.state, next)

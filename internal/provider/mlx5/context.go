@@ -26,10 +26,12 @@ type userContext struct {
 	mbps      int // of the port
 	closed    atomic.Bool
 
-	mu    sync.RWMutex        // a leaf lock, except for those of the pages and doorbells
-	users map[wire.QPN]uint32 // the user index of each queue pair
-	uars  uarPool
-	dms   dmPool
+	labels labels
+
+	mu   sync.RWMutex // a leaf lock, except for those of the pages and doorbells
+	qps  map[wire.QPN]*queuePair
+	uars uarPool
+	dms  dmPool
 }
 
 // FD implements provider.Context.
@@ -46,7 +48,7 @@ func (c *userContext) Mappings() (told uint64, atOnce bool) { return 0, false }
 func (c *userContext) Sweep() {}
 
 // End implements provider.Context.
-func (c *userContext) End() {}
+func (c *userContext) End() { c.labels.freeze() }
 
 // Close implements provider.Context. The queues are the program's memory, so it reads them as long
 // as it likes.
@@ -55,6 +57,7 @@ func (c *userContext) Close(bool) {
 		return
 	}
 	c.poller.stop()
+	c.labels.close()
 	c.pages.close()
 	c.budget.Give(openCost)
 	c.mu.Lock()
@@ -132,20 +135,23 @@ func (c *userContext) CreatedAH(u provider.UData, _ *rxe.AH) error {
 func (c *userContext) user(qpn wire.QPN) uint32 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.users[qpn]
-}
-
-func (c *userContext) setUser(qpn wire.QPN, index uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.users == nil {
-		c.users = make(map[wire.QPN]uint32)
+	if q := c.qps[qpn]; q != nil {
+		return q.user
 	}
-	c.users[qpn] = index
+	return 0
 }
 
-func (c *userContext) forgetUser(qpn wire.QPN) {
+func (c *userContext) enter(qpn wire.QPN, q *queuePair) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.users, qpn)
+	if c.qps == nil {
+		c.qps = make(map[wire.QPN]*queuePair)
+	}
+	c.qps[qpn] = q
+}
+
+func (c *userContext) forget(qpn wire.QPN) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.qps, qpn)
 }

@@ -44,7 +44,7 @@ func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.
 	q := &completionQueue{c: c, handle: req.Handle, ring: &cqRing{
 		space: space, user: c.userOf, record: own.DBAddr, notify: req.Notify, wake: c.poller.wake,
 		loose: req.Flags&uapi.CQFlagIgnoreOverrun != 0,
-		tick:  c.tickFor(req.Flags), events: moderation{work: c.budget},
+		tick:  c.tickFor(req.Flags), events: moderation{work: c.budget}, labels: &c.labels, written: c.written, label: noLabel,
 		buf: own.BufAddr, shift: cqShift(own.CQESize), mask: cqMask(req.Entries),
 	}}
 	if req.Notify != nil {
@@ -80,6 +80,9 @@ func (q *completionQueue) Waiting() int { return q.ring.Waiting() }
 // Created implements provider.CQ. The number is for the registers: 0 would look like no number.
 func (q *completionQueue) Created(u provider.UData, cq *rxe.CQ) error {
 	q.cq = cq
+	r := q.ring
+	r.label = q.c.labels.add(q.c.pages.file, label{kind: labelCQ, identity: identityOf(r.space), buf: r.buf, record: r.record,
+		mask: r.mask, user: uint32(r.shift)})
 	if q.ring.notify != nil {
 		q.c.doorbells.addCQ(q)
 	}
@@ -108,5 +111,6 @@ func (q *completionQueue) Arming() {}
 // Free implements provider.CQ.
 func (q *completionQueue) Free() {
 	q.c.doorbells.removeCQ(q)
+	q.c.labels.remove(q.ring.label)
 	q.ring.close()
 }

@@ -29,6 +29,8 @@ const (
 	cqeResize      = 5
 	cqeReqErr      = 13
 	cqeRespErr     = 14
+	cqeInvalid     = 15
+	opMask         = 0xf0
 
 	ownerSolicited = 1 << 1
 )
@@ -47,11 +49,18 @@ func newID(kind uint64, user uint32, op uint8, counter uint16) uint64 {
 	return kind | uint64(user&userMask)<<24 | uint64(op)<<16 | uint64(counter)
 }
 
-const userMask = 1<<24 - 1
+const (
+	userMask   = 1<<24 - 1
+	blocksMask = 1<<7 - 1
+)
+
+// withBlocks adds how many blocks a request has in its send queue.
+func withBlocks(id uint64, n uint16) uint64 { return id | uint64(n&blocksMask)<<48 }
 
 func (id wrID) user() uint32    { return uint32(id>>24) & userMask }
 func (id wrID) op() uint8       { return uint8(id >> 16) }
 func (id wrID) counter() uint16 { return uint16(id) }
+func (id wrID) blocks() uint16  { return uint16(id>>48) & blocksMask }
 func (id wrID) receive() bool   { return id&idReceive != 0 }
 func (id wrID) shared() bool    { return id&idShared != 0 }
 

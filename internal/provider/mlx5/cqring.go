@@ -18,6 +18,10 @@ type cqRing struct {
 	tick   func() // sets the clock; nil: the program does not want the time of completions
 	loose  bool   // the program does not say what it has polled
 
+	labels  *labels
+	label   int            // its own, from completionQueue.Created on
+	written func([]rxe.WC) // is called with completions that the program can see
+
 	// writing is held by the thread that writes completions. It may block, and the program's
 	// resize_cq then waits with it.
 	writing sync.Mutex
@@ -120,6 +124,9 @@ func (r *cqRing) write(wcs []rxe.WC) bool {
 	}
 	if r.space.WriteV(r.spans) != nil {
 		return false
+	}
+	if r.label != noLabel {
+		r.written(wcs)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,7 +247,8 @@ func (r *cqRing) resize(buf uint64, mask uint32) error {
 		return err
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.buf, r.mask, r.prod = buf, mask, at+1
+	r.mu.Unlock()
+	r.labels.moved(r.label, buf, mask)
 	return nil
 }

@@ -85,6 +85,18 @@ const (
 	stopTimeout = 100 * time.Millisecond
 )
 
+// Labels of queues, for the keeper.
+const (
+	// mostLabels bounds the queues of an open that the keeper knows. Twice: 2 MiB more of address
+	// space. Half: if the daemon dies, programs are not told of requests in queues beyond those.
+	mostLabels = 1 << 15
+	// labelMagic is the kind of the first sort of label: a word that is rare in files.
+	labelMagic = 0x67726371
+	// mostFlushed bounds what the keeper completes in one pass. Half: a program with many requests
+	// waits for a second pass.
+	mostFlushed = 1 << 20
+)
+
 // cqesAtOnce is how many completions one access writes. Twice: a queue has 4 KiB more. Half: twice
 // the accesses of a stream.
 const cqesAtOnce = 64
@@ -103,10 +115,9 @@ const (
 	// maxCQCount and maxCQPeriod are MLX5_MAX_CQ_COUNT and MLX5_MAX_CQ_PERIOD.
 	maxCQCount  = 1<<16 - 1
 	maxCQPeriod = 1<<12 - 1
-	// clockKHz is how fast the clock is: a tick is a nanosecond, so nothing has to be computed.
-	// Twice: the time of a completion would have to be multiplied. Half: likewise.
-	clockKHz = 1000 * 1000
 	// clockCompared is how often the clock is compared with the host's. Twice: host times of
 	// completions are off by up to 1 ms while the host's clock is adjusted. Half: half that.
 	clockCompared = time.Second
+	// A tick of the adapter's clock is a nanosecond. Other rates need more bits of the conversion.
+	clockKHz = 1_000_000
 )

@@ -25,10 +25,12 @@ type program struct {
 	ctx *userContext
 	dom *rxe.PD
 	mem *simnet.Memory
-	mr  *rxe.MR
-	mw  *rxe.MW
-	uar *uar   // for queue pairs; nil: the device gives registers
-	end uint64 // of what is allocated
+
+	space rxe.Memory // mem, or what has more methods
+	mr    *rxe.MR
+	mw    *rxe.MW
+	uar   *uar   // for queue pairs; nil: the device gives registers
+	end   uint64 // of what is allocated
 }
 
 const (
@@ -105,7 +107,12 @@ func (u *udata) Respond(b []byte) error {
 	return nil
 }
 func (u *udata) Write(uint64, []byte) error { return unix.EFAULT }
-func (u *udata) Space() (rxe.Memory, error) { return u.p.mem, nil }
+func (u *udata) Space() (rxe.Memory, error) {
+	if u.p.space != nil {
+		return u.p.space, nil
+	}
+	return u.p.mem, nil
+}
 
 // ask makes the private part of a request.
 func ask[T any](p *program, req T) *udata {

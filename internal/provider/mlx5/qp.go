@@ -8,6 +8,7 @@ import (
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // The sizes of receive requests, as logarithms: one segment, and maxRecvBytes.
@@ -22,6 +23,8 @@ type queuePair struct {
 	uar      *uar       // that the program named; nil: the device chooses a register
 	register *register  // from Created on
 	user     uint32
+	label    int
+	cqs      [2]int // the labels of its completion queues
 	// blockSelf: a datagram queue pair that receives none of its own multicasts
 	blockSelf bool
 }
@@ -42,6 +45,12 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 	q := &queuePair{c: c, cap: req.Cap, user: own.UIdx & userMask, blockSelf: req.Flags != 0}
 	if q.uar, err = c.uarOf(own); err != nil {
 		return nil, err
+	}
+	for i, cq := range []provider.CQ{req.SendCQ, req.RecvCQ} {
+		q.cqs[i] = noLabel
+		if cq != nil {
+			q.cqs[i] = cq.(*completionQueue).ring.label
+		}
 	}
 	size := uint64(0)
 	if hasRecvQueue(&req) && own.RQWQECount > 0 {
@@ -95,13 +104,24 @@ func (q *queuePair) Init(init *rxe.QPInitAttr) {
 func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 	q.send.qp = qp
 	q.send.dec.qpn = uint32(qp.Num())
-	q.c.setUser(qp.Num(), q.user)
+	q.label = q.c.labels.add(q.c.pages.file, q.labelOf(qp.Num()))
+	q.c.enter(qp.Num(), q)
 	if q.uar != nil {
 		q.c.doorbells.addQP(q, q.uar.register)
 		return respond(u, CreateQPResp{BFRegIndex: invalidRegister})
 	}
 	i := q.c.doorbells.addQP(q, nil)
 	return respond(u, CreateQPResp{BFRegIndex: uint32(i/registersPerPage*indexesPerPage + i%registersPerPage)})
+}
+
+// labelOf is what the keeper has to know.
+func (q *queuePair) labelOf(qpn wire.QPN) label {
+	b := label{kind: labelQP, qpn: uint32(qpn), identity: identityOf(q.send.space), buf: q.send.buf, record: q.send.record,
+		mask: q.send.mask, user: q.user, sendCQ: uint32(q.cqs[0]), recvCQ: uint32(q.cqs[1])}
+	if q.recv != nil {
+		b.kind, b.recvMask = labelBothQP, q.recv.mask
+	}
+	return b
 }
 
 // Doorbell implements provider.QP.
@@ -145,6 +165,7 @@ func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMa
 		if q.recv != nil {
 			q.recv.reset()
 		}
+		q.c.labels.reset(q.label)
 	}
 	q.send.running.Store(attr.State >= rxe.QPRTS)
 	q.send.serve()
@@ -154,7 +175,8 @@ func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMa
 // Free implements provider.QP.
 func (q *queuePair) Free() {
 	if q.register != nil {
-		q.c.forgetUser(q.send.qp.Num())
+		q.c.forget(q.send.qp.Num())
+		q.c.labels.remove(q.label)
 		q.c.doorbells.removeQP(q)
 	}
 	q.send.close()

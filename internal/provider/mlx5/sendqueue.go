@@ -174,6 +174,7 @@ func (q *sendQueue) decode(b *batch, n int) (used int) {
 			q.dec.decode(r, raw, at)
 			q.lookUp(r, at)
 		}
+		r.wr.ID = withBlocks(r.wr.ID, r.blocks)
 		b.wrs = append(b.wrs, r.wr)
 		used += int(r.blocks)
 	}

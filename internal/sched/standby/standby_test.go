@@ -259,7 +259,6 @@ func BenchmarkEnterLeave(b *testing.B) {
 
 // owner notes what a watch says.
 type owner struct {
-	worker        *Worker
 	tooLong, idle atomic.Int32
 	sure          atomic.Int32 // of tooLong
 	again         atomic.Bool

@@ -28,6 +28,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -193,7 +194,7 @@ func (n *session) run(ctx context.Context) {
 		case req.Op == proto.OpAttach && !attached && req.NoAccess != "" && procmem.CheckAccess(req.Program) != nil:
 			proto.CloseAll(fds)
 			refuse(n.conn, errors.New(req.NoAccess))
-		case req.Op == proto.OpAttach && !attached && len(fds) == 2:
+		case req.Op == proto.OpAttach && !attached && len(fds) == 1:
 			attached = true
 			n.mu.Lock()
 			n.keeper = req.PID
@@ -229,14 +230,18 @@ func newAnswerer(listener *os.File, cfg trap.ServeConfig) (answerer, error) {
 func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 	listener := os.NewFile(uintptr(fds[0]), "listener")
 	defer listener.Close()
-	shared := os.NewFile(uintptr(fds[1]), "shared page")
-	defer shared.Close()
+	calls, file, err := inflight.New()
+	if err != nil {
+		n.cannotAttach(err)
+		return
+	}
+	defer file.Close()
 	program, err := n.server.answer(listener, trap.ServeConfig{
 		Host:    n,
 		Netlink: n,
 		Keeper:  n,
 		FDs:     filter.Range{Base: req.FDBase, Count: req.FDCount, Top: req.FDTop},
-		Shared:  shared,
+		Calls:   calls,
 		Budget:  n.tenant.Budget,
 		User:    &n.tenant.Threads,
 		Closes:  &n.server.closes,
@@ -251,11 +256,11 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 		Doorbells: n.doorbells(), DoorbellSize: librxe.DoorbellSize,
 	})
 	if err != nil {
-		n.log.Error("cannot attach a program", "error", err, "hint", hint(err))
-		refuse(n.conn, fmt.Errorf("the daemon cannot attach the program: %w", err))
+		calls.Unmap()
+		n.cannotAttach(err)
 		return
 	}
-	n.conn.Send(proto.Reply{Version: proto.ProtocolVersion}) //nolint:errcheck // Recv will say so
+	n.conn.Send(proto.Reply{Version: proto.ProtocolVersion}, int(file.Fd())) //nolint:errcheck // Recv will say so
 	n.log.Info("attached", "command", n.command)
 	err = program.Serve(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -263,6 +268,11 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 		return
 	}
 	n.log.Info("detached")
+}
+
+func (n *session) cannotAttach(err error) {
+	n.log.Error("cannot attach a program", "error", err, "hint", hint(err))
+	refuse(n.conn, fmt.Errorf("the daemon cannot attach the program: %w", err))
 }
 
 // doorbells returns the session's choice, or else the daemon's. A fault rule for post_send needs

@@ -189,15 +189,15 @@ func TestHostileClients(t *testing.T) {
 	}
 	// Twice, without a listener, with too many descriptors, after a hello.
 	c := s.attached(t)
-	if err := c.Attach(proto.Attachment{Listener: os.Stdin, Shared: os.Stdin}); err == nil {
+	if err := attach(c, proto.Attachment{Listener: os.Stdin}); err == nil {
 		t.Error("a second listener is taken")
 	}
 	c = s.dial(t)
 	if _, err := c.Hello(nil, proto.Wanted{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Call(proto.Request{Op: proto.OpAttach}, 0); err == nil {
-		t.Error("half an attach is taken")
+	if _, _, err := c.Call(proto.Request{Op: proto.OpAttach}); err == nil {
+		t.Error("an attach without a listener is taken")
 	}
 	if err := c.Conn.Send(proto.Request{Op: proto.OpAttach}, 0, 0, 0, 0); err != nil {
 		t.Fatal(err)
@@ -354,7 +354,7 @@ func TestNoAccess(t *testing.T) {
 		if _, err := c.Hello(nil, proto.Wanted{}); err != nil {
 			t.Fatal(err)
 		}
-		err := c.Attach(proto.Attachment{Listener: os.Stdin, Shared: os.Stdin, Program: tt.program, NoAccess: errors.New("scope 2")})
+		err := attach(c, proto.Attachment{Listener: os.Stdin, Program: tt.program, NoAccess: errors.New("scope 2")})
 		if (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "scope 2") {
 			t.Errorf("process %d: %v", tt.program, err)
 		}
@@ -372,7 +372,7 @@ func TestServeFails(t *testing.T) {
 	if _, err := c.Hello(nil, proto.Wanted{}); err != nil {
 		t.Fatal(err)
 	}
-	err := c.Attach(proto.Attachment{Listener: os.Stdin, Shared: os.Stdin, FDs: filter.Range{Base: 900, Count: 100}})
+	err := attach(c, proto.Attachment{Listener: os.Stdin, FDs: filter.Range{Base: 900, Count: 100}})
 	if err == nil || !strings.Contains(err.Error(), "cannot attach the program") {
 		t.Errorf("attach: %v", err)
 	}

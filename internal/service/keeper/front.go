@@ -113,60 +113,83 @@ func Run(cfg Config) (Outcome, error) {
 		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}
 	}
 	if Nested() {
-		// The kernel allows one listener, and the outer one answers already.
-		if len(cfg.Faults) > 0 {
-			err := errors.New("fault rules have no effect in a gorxe run within another: give them to the outer one")
-			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
-		}
-		if cfg.Chaos != 0 {
-			err := errors.New("chaos has no effect in a gorxe run within another: give --chaos to the outer one")
-			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
-		}
-		if cfg.Sanitize != "" {
-			err := errors.New("the sanitizer does not work in a gorxe run within another: give --sanitize to the outer one")
-			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
-		}
-		if len(cfg.Devices) > 0 || cfg.Private || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.Like != "" || cfg.ECN != "" {
-			fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --private, --device, --devices, --speed, --like, --ecn, --socket and --pcap have no effect")
-		}
-		if cfg.Role != "" {
-			TellRole(proto.Role{Name: cfg.Role})
-		}
-		err := execProgram(file, cfg.arguments(argv), os.Environ())
-		return Outcome{}, &ExitError{Code: exitCode(err), Err: err}
+		return Outcome{}, cfg.runNested(file, argv)
 	}
-	mask, err := born()
+	outcome, err := cfg.run(file, argv)
 	if err != nil {
 		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
 	}
+	return outcome, nil
+}
+
+// runNested executes the program in place of this process, under the gorxe run around it: the
+// kernel allows one listener, and the outer one answers already.
+func (cfg Config) runNested(file string, argv []string) *ExitError {
+	if err := cfg.refuseNested(); err != nil {
+		return &ExitError{Code: ExitFailed, Err: err}
+	}
+	if len(cfg.Devices) > 0 || cfg.Private || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.Like != "" || cfg.ECN != "" {
+		fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --private, --device, --devices, --speed, --like, --ecn, --socket and --pcap have no effect")
+	}
+	if cfg.Role != "" {
+		TellRole(proto.Role{Name: cfg.Role})
+	}
+	err := execProgram(file, cfg.arguments(argv), os.Environ())
+	return &ExitError{Code: exitCode(err), Err: err}
+}
+
+// refuseNested refuses what only the outer gorxe run can do.
+func (cfg Config) refuseNested() error {
+	switch {
+	case len(cfg.Faults) > 0:
+		return errors.New("fault rules have no effect in a gorxe run within another: give them to the outer one")
+	case cfg.Chaos != 0:
+		return errors.New("chaos has no effect in a gorxe run within another: give --chaos to the outer one")
+	case cfg.Sanitize != "":
+		return errors.New("the sanitizer does not work in a gorxe run within another: give --sanitize to the outer one")
+	}
+	return nil
+}
+
+// run runs the program as a job of this process.
+func (cfg Config) run(file string, argv []string) (Outcome, error) {
+	mask, err := born()
+	if err != nil {
+		return Outcome{}, err
+	}
 	if cfg.Before != nil {
 		if err := cfg.Before(); err != nil {
-			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+			return Outcome{}, err
 		}
 	}
 	if cfg.Private {
 		if cfg.Socket, err = proto.PrivateSocket(); err != nil {
-			return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+			return Outcome{}, err
 		}
 	}
 	f := &front{mask: mask}
 	if err := f.start(cfg, file, argv); err != nil {
-		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+		return Outcome{}, err
 	}
 	status, err := f.follow()
 	if err != nil {
-		return Outcome{}, &ExitError{Code: ExitFailed, Err: err}
+		return Outcome{}, err
 	}
-	outcome := Outcome{status: status, Errors: f.errors, Devices: f.devices}
+	return f.outcome(status), nil
+}
+
+// outcome asks the daemon how the program, which has ended, did.
+func (f *front) outcome(status unix.WaitStatus) Outcome {
+	o := Outcome{status: status, Errors: f.errors, Devices: f.devices}
 	if f.faults != nil {
-		outcome.Faults, outcome.FaultsErr = f.faults.List()
+		o.Faults, o.FaultsErr = f.faults.List()
 		f.faults.Close()
 	}
 	if f.reports != nil {
-		outcome.Report, outcome.ReportErr = f.reports.Ask()
+		o.Report, o.ReportErr = f.reports.Ask()
 		f.reports.Close()
 	}
-	return outcome, nil
+	return o
 }
 
 // shell returns the user's shell.

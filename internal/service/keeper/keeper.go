@@ -16,7 +16,6 @@ import (
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/fallback"
 	"github.com/gorxe/gorxe/internal/trap/filter"
-	"github.com/gorxe/gorxe/internal/trap/inflight"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 )
@@ -31,7 +30,7 @@ type keeper struct {
 	program  int // process
 	pidfd    int // of it
 	listener *os.File
-	shared   *os.File
+	calls    *os.File // that the daemon has in hand
 	fds      filter.Range
 	detached chan struct{} // closed when the daemon has released all objects of the program
 
@@ -82,9 +81,6 @@ func (k *keeper) start() error {
 	if err := adoptOrphans(); err != nil {
 		return err
 	}
-	if k.shared, err = inflight.New(); err != nil {
-		return err
-	}
 	child, err := k.spawn()
 	if err != nil {
 		return err
@@ -97,8 +93,8 @@ func (k *keeper) start() error {
 	if err := k.takeListener(child); err != nil {
 		return err
 	}
-	err = k.daemon.Attach(proto.Attachment{
-		Listener: k.listener, Shared: k.shared, FDs: k.fds,
+	k.calls, err = k.daemon.Attach(proto.Attachment{
+		Listener: k.listener, FDs: k.fds,
 		Program: k.program, NoAccess: procmem.CheckAccess(k.program),
 	})
 	if err != nil {
@@ -261,7 +257,7 @@ func (k *keeper) attend() {
 		}
 		k.tell(report{Say: say})
 	}
-	if err := fallback.Serve(k.listener, k.shared, k.fds, flushQueues); err != nil {
+	if err := fallback.Serve(k.listener, k.calls, k.fds, flushQueues); err != nil {
 		k.tell(report{Say: "the program is left alone: " + err.Error()})
 	}
 	k.listener.Close()

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"github.com/gorxe/gorxe/internal/provider/librxe"
+	"github.com/gorxe/gorxe/internal/provider/mlx5"
 	"github.com/gorxe/gorxe/internal/trap/fallback"
 )
 
@@ -11,4 +12,8 @@ import (
 const doorbellSize = librxe.DoorbellSize
 
 // flushQueues completes what a dead daemon left in the queues of a device.
-func flushQueues(q fallback.Queues) { _, _ = librxe.FlushOrphan(q) } // there is nobody to tell
+func flushQueues(q fallback.Queues, p fallback.Process) (again bool) {
+	_, _ = librxe.FlushOrphan(q) // there is nobody to tell
+	_, again = mlx5.FlushOrphan(q, p)
+	return again
+}

@@ -131,23 +131,30 @@ func shorten(command []string) []string {
 
 // Attachment is the program that a keeper hands over.
 type Attachment struct {
-	Listener, Shared *os.File // see trap.ServeConfig
-	FDs              filter.Range
-	Program          int // the process that becomes the program
+	Listener *os.File
+	FDs      filter.Range
+	Program  int // the process that becomes the program
 	// NoAccess says why the keeper cannot open the program's memory. It is nil if it can.
 	NoAccess error
 }
 
-// Attach hands a program over. It fails if neither daemon nor keeper can open the
-// program's memory. After it, only Questions may be called.
-func (c *Client) Attach(a Attachment) error {
+// Attach hands a program over. It fails if neither daemon nor keeper can open the program's memory.
+// After it, only Questions may be called. It returns the file of the calls that the daemon has in
+// hand (inflight.Open).
+func (c *Client) Attach(a Attachment) (calls *os.File, err error) {
 	req := Request{Op: OpAttach, PID: os.Getpid(), Program: a.Program, FDBase: a.FDs.Base, FDCount: a.FDs.Count, FDTop: a.FDs.Top}
 	if a.NoAccess != nil {
 		req.NoAccess = a.NoAccess.Error()
 	}
-	_, got, err := c.Call(req, int(a.Listener.Fd()), int(a.Shared.Fd()))
-	CloseAll(got)
-	return err
+	_, got, err := c.Call(req, int(a.Listener.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	if len(got) != 1 {
+		CloseAll(got)
+		return nil, errors.New("the daemon sent no file of the calls in hand")
+	}
+	return os.NewFile(uintptr(got[0]), "calls in hand"), nil
 }
 
 // Rights are what a keeper may do with a process of its program, when the daemon may not.

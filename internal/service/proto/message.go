@@ -12,8 +12,8 @@ import (
 //
 //  1. A client sends hello, and the daemon describes itself. From then on a daemon that ends
 //     with its last program waits for this client.
-//  2. The client attaches one listener, with the page that it shares (see
-//     trap.ServeConfig). The connection lives as long as the session.
+//  2. The client attaches one listener. The reply has the file of the calls that the daemon has in
+//     hand (package inflight). The connection lives as long as the session.
 //  3. The daemon asks the client for what only the keeper may open. It also sends messages
 //     for the user of the program.
 //
@@ -22,7 +22,7 @@ import (
 // to its end (report.go). A process of a session may say which role it has in it (role.go).
 
 // ProtocolVersion must change when an older peer could misunderstand a message.
-const ProtocolVersion = 4
+const ProtocolVersion = 5
 
 // Request is a message from a client.
 type Request struct {
@@ -33,7 +33,7 @@ type Request struct {
 	Command []string `json:"command,omitempty"` // the program, for the status
 	Wanted  Wanted   `json:"wanted,omitzero"`
 
-	// attach; with two descriptors, the listener and the shared page
+	// attach; with a descriptor, the listener
 	PID     int    `json:"pid,omitempty"`     // of the keeper
 	Program int    `json:"program,omitempty"` // its process
 	FDBase  uint32 `json:"fd_base,omitempty"`

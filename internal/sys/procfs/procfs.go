@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"slices"
 	"strconv"
@@ -145,6 +146,18 @@ func Image(tid int) string {
 		return ""
 	}
 	return string(bytes.Join(append(f[26-thirdField:28-thirdField+1:28-thirdField+1], f[48-thirdField:51-thirdField+1]...), []byte(" ")))
+}
+
+// Identity returns a number for the program that a process executes, which is the same in each pid
+// namespace. It is 0 if the caller has no right to know.
+func Identity(pid int) uint64 {
+	started, image := Started(pid), Image(pid)
+	if started == "" || image == "" || image[0] == '0' { // do_task_stat: no addresses
+		return 0
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, started, " ", image)
+	return h.Sum64()
 }
 
 // thirdField is the number of statFields' first one in proc(5).

@@ -122,6 +122,7 @@ func TestCMOrphan(t *testing.T) {
 	if err := d.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	d.wait()
 	if out := p.ok(); !strings.HasSuffix(out, "ok\n") {
 		t.Errorf("%s", out)
 	}

@@ -68,7 +68,8 @@ func TestClosedComesBack(t *testing.T) {
 }
 
 // TestManyOpens: a program may open the device as often as its limit of open files allows. Each
-// open has a second descriptor, for events.
+// open has a second descriptor, for events. A private daemon with the same hard limit has room for
+// a third of that number.
 func TestManyOpens(t *testing.T) {
 	need(t, "prlimit")
 	if native != "" || !selection.takes(standard) {
@@ -88,5 +89,9 @@ func TestManyOpens(t *testing.T) {
 		} else if p.wait() == 0 {
 			t.Errorf("%d devices with 1024 descriptors", opens)
 		}
+	}
+	p := start(t, d.host, nil, "prlimit", "--nofile=1024:1024", gorxe, "run", "--private", "--", bin, "devices", "280")
+	if out := p.ok(); out != "ok\n" {
+		t.Errorf("%s", out)
 	}
 }

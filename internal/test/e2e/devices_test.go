@@ -186,3 +186,25 @@ func TestBadDevices(t *testing.T) {
 		}
 	}
 }
+
+// TestRails: hwloc and UCX see eight rails, and no two with the same parent.
+func TestRails(t *testing.T) {
+	besideOthers(t)
+	need(t, "lstopo-no-graphics", "ucx_info")
+	if !selection.takes(standard) || native != "" {
+		return
+	}
+	h := newHost(t, "127.0.0.1")
+	h.ip(t, "link set lo up")
+	out := start(t, h, nil, gorxe, "run", "--private", "--rails", "8", "--", "sh", "-c",
+		"lstopo-no-graphics --of console; ucx_info -d; readlink -f /sys/class/infiniband/*/device").ok()
+	distinct := func(pattern string) int {
+		found := regexp.MustCompile(pattern).FindAllString(out, -1)
+		slices.Sort(found)
+		return len(slices.Compact(found))
+	}
+	hwloc, ucx, parents := strings.Count(out, "OpenFabrics"), distinct(`Device: rxe\d:1`), distinct(`(?m)^/sys/devices/.*$`)
+	if hwloc != 8 || ucx != 8 || parents != 8 {
+		t.Errorf("hwloc sees %d devices, UCX %d, and there are %d parents:\n%s", hwloc, ucx, parents, out)
+	}
+}

@@ -30,7 +30,7 @@ func (d *daemon) traffic(t *testing.T, argv ...string) traffic {
 func (d *daemon) trafficFrom(t *testing.T, from *daemon, argv ...string) traffic {
 	t.Helper()
 	port := d.host.nextPort()
-	argv = append(slices.Clone(argv), "-d", "rxe0", "-F", "-x", "1", "-p", strconv.Itoa(port))
+	argv = append(slices.Clone(argv), "-d", d.device(), "-F", "-x", "1", "-p", strconv.Itoa(port))
 	tr := traffic{server: d.run(t, argv...)}
 	tr.server.listening(port)
 	before := from.sent()
@@ -39,6 +39,12 @@ func (d *daemon) trafficFrom(t *testing.T, from *daemon, argv ...string) traffic
 		t.Fatalf("no traffic\n%s\n%s", tr.server.describe(), tr.client.describe())
 	}
 	return tr
+}
+
+// device is the name of the daemon's first one.
+func (d *daemon) device() string {
+	name, _, _ := strings.Cut(d.args[slices.Index(d.args, "--device")+1], "=")
+	return name
 }
 
 // sent counts what the programs on this daemon have posted.
@@ -209,17 +215,29 @@ func TestKillFront(t *testing.T) {
 // device, gorxe run ends as they do, and the next daemon works.
 func TestKillDaemon(t *testing.T) {
 	besideOthers(t)
-	endDaemon(t, max((kills+3)/4, killsOfEach), syscall.SIGKILL)
+	endDaemon(t, "rxe0", max((kills+3)/4, killsOfEach), syscall.SIGKILL)
+}
+
+// TestKillDaemonMLX5: the same with programs whose queues are in their own memory, and whose
+// doorbells are no calls.
+func TestKillDaemonMLX5(t *testing.T) {
+	besideOthers(t)
+	times := 1
+	if full {
+		times = 2 * len(victims)
+	}
+	endDaemon(t, "mlx5_0", times, syscall.SIGKILL)
+	endDaemon(t, "mlx5_0", times/2, syscall.SIGTERM)
 }
 
 // TestStopDaemon: a daemon that ends tells its programs. Programs that only poll their queues
 // notice too.
 func TestStopDaemon(t *testing.T) {
 	besideOthers(t)
-	endDaemon(t, len(victims), syscall.SIGTERM)
+	endDaemon(t, "rxe0", len(victims), syscall.SIGTERM)
 }
 
-func endDaemon(t *testing.T, times int, how syscall.Signal) {
+func endDaemon(t *testing.T, device string, times int, how syscall.Signal) {
 	t.Helper()
 	need(t, "ib_send_bw", "bash")
 	if !selection.takes(standard) {
@@ -230,7 +248,7 @@ func endDaemon(t *testing.T, times int, how syscall.Signal) {
 	for i := range times {
 		progress(t, i, times)
 		v := victims[i%len(victims)]
-		d := startDaemon(t, a, "--device", "rxe0=eth0")
+		d := startDaemon(t, a, "--device", device+"=eth0")
 		// A shell does not notice, and can start programs as before.
 		over := d.socket + ".over"
 		shell := d.run(t, "bash", "-c", "echo attached; while ! test -e "+over+"; do /bin/true; done; cat /etc/hostname; ! ibv_devices")

@@ -20,15 +20,15 @@ import (
 )
 
 // Serve answers what the process that served the program had in hand, and then all further
-// calls of the program. It returns when the program has ended. shared is the page of
+// calls of the program. It returns when the program has ended. calls is the file of that process's
 // inflight.New, or nil. flush is of the provider of the program's devices.
-func Serve(l, shared *os.File, fds filter.Range, flush Flush) error {
+func Serve(l, calls *os.File, fds filter.Range, flush Flush) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	f := fallback{l: notify.Listener(l.Fd()), fds: fds, flush: flush}
-	if shared == nil {
+	if calls == nil {
 		f.orphansSoon()
-	} else if err := f.handedOver(shared); err != nil {
+	} else if err := f.handedOver(calls); err != nil {
 		return err
 	}
 	var n notify.Call
@@ -58,8 +58,8 @@ type fallback struct {
 }
 
 // handedOver does what the page asks for.
-func (f *fallback) handedOver(shared *os.File) error {
-	p, err := inflight.Map(shared)
+func (f *fallback) handedOver(calls *os.File) error {
+	p, err := inflight.Open(calls)
 	if err != nil {
 		f.orphansSoon()
 		return err
@@ -74,25 +74,18 @@ func (f *fallback) handedOver(shared *os.File) error {
 	return nil
 }
 
-// inHand answers the calls that the page names, and those around the last one. Of
-// these nothing but the number is known: they continue. A write or ioctl on a
-// device that does so fails (package trap: describe).
+// inHand answers the calls that the page names. Those that had an answer get no second one. It also
+// answers calls around the last one: an exec that waited for other calls continues.
 func (f *fallback) inHand(p *inflight.Page) {
 	for _, id := range p.Waiting() {
 		f.l.Refuse(id, unix.ENODEV)
 	}
-	for _, c := range p.InHand() {
-		if c.OnDescriptor {
-			f.l.Refuse(c.ID, unix.ENODEV)
-		} else {
-			f.l.Continue(c.ID)
-		}
+	for _, n := range p.InHand() {
+		f.answer(&n)
 	}
 	last, ok := p.Last()
 	if !ok {
-		// Nothing was noted, so nothing is known of the numbers either: there was
-		// not one call yet, or only the very first one was received.
-		return
+		return // there was not one call yet
 	}
 	for id := last - probes; id != last+probes; id++ {
 		f.l.Continue(id)
@@ -117,6 +110,9 @@ func (f *fallback) ours(n *notify.Call) bool {
 	fd := uint32(n.Args[0])
 	if !f.fds.Ours(fd) {
 		return false
+	}
+	if n.TID == 0 {
+		return true // whose descriptor it is is not known; most in the range are ours
 	}
 	target, err := procfs.Readlink("/proc/" + strconv.Itoa(int(n.TID)) + "/fd/" + strconv.Itoa(int(fd)))
 	if err != nil {

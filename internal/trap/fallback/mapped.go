@@ -40,7 +40,7 @@ func (f fallback) flushMapped(pid int) {
 	}
 	defer maps.Close()
 	for _, m := range mappedQueues(maps, pid) {
-		f.flush(m)
+		f.flush(m, nobody{})
 	}
 }
 

@@ -24,9 +24,20 @@ type Queues interface {
 	Data(off int64) (from, to int64, err error)
 }
 
+// Process is the memory of a process that has the device open, by addresses.
+type Process interface {
+	io.ReaderAt
+	io.WriterAt
+	// Identity is procfs.Identity.
+	Identity() uint64
+}
+
 // Flush completes the work requests in the queues of a device with an error, as the provider of the
-// device puts them there. The program may change the queues meanwhile, and may block it for ever.
-type Flush func(Queues)
+// device puts them there. The queues are in the file or in the process's memory. The program may
+// change them meanwhile, and may block it for ever. It reports whether the process can post more,
+// and no call will tell that the device is gone. Then it is called again as long as the process
+// lives.
+type Flush func(Queues, Process) (again bool)
 
 // orphansSoon returns when orphans has done its work, or after orphansTimeout. A program that
 // blocks orphans harms only itself.
@@ -92,7 +103,7 @@ func (f fallback) orphansOf(pid, pidfd int) {
 		switch {
 		case err != nil:
 		case strings.HasPrefix(link, inflight.MemfdPrefix):
-			f.orphan(pidfd, int(fd))
+			f.orphan(pid, pidfd, int(fd))
 		case f.pollable[link] && f.fds.Doorbells().Contains(uint32(fd)):
 			pipes = jam(pidfd, int(fd), flush) || pipes
 		}
@@ -104,7 +115,7 @@ func (f fallback) orphansOf(pid, pidfd int) {
 
 // orphan does so for one descriptor of a process. What cannot be had, because the
 // process has become another user's, stays as it is.
-func (f fallback) orphan(pidfd, fd int) {
+func (f fallback) orphan(pid, pidfd, fd int) {
 	theirs, err := unix.PidfdGetfd(pidfd, fd, 0)
 	if err != nil {
 		return
@@ -117,6 +128,19 @@ func (f fallback) orphan(pidfd, fd int) {
 	if err != nil {
 		return // a file of the tree, which is read-only
 	}
-	defer unix.Close(own)
-	f.flush(memfd.File(own))
+	mem, err := openMemory(pid, pidfd)
+	if err != nil {
+		f.flush(memfd.File(own), nobody{})
+		unix.Close(own)
+		return
+	}
+	again := f.flush(memfd.File(own), mem)
+	go func() {
+		defer unix.Close(own)
+		defer mem.Close()
+		for pause := flushPause; again; pause = min(2*pause, longestFlushPause) {
+			time.Sleep(pause)
+			again = f.flush(memfd.File(own), mem)
+		}
+	}()
 }

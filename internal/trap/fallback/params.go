@@ -20,6 +20,15 @@ const (
 	maxOffset = 1 << 62
 )
 
+// Programs whose posts are not calls (Flush).
+const (
+	// Their queues are looked at again after pauses of flushPause, which double up to
+	// longestFlushPause. Twice: a program that posts is told later. Half: twice the work for each
+	// process that lives on.
+	flushPause        = 10 * time.Millisecond
+	longestFlushPause = 320 * time.Millisecond
+)
+
 // Pipes with doorbells that wait (jam).
 const (
 	// maxPipeBytes is the default of fs.pipe-max-size.

@@ -12,24 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Slot is the call that one receiver has in hand.
+// A Slot has the call that one receiver has in hand, or has answered.
 type Slot struct {
-	id    atomic.Uint64
-	state atomic.Uint64
+	call  notify.Call   // the kernel writes it; its receiver alone reads it
+	id    atomic.Uint64 // of call, for other threads
+	taken atomic.Bool
 }
-
-// States of a slot.
-const (
-	slotFree   = iota
-	slotIdle   // a receiver without a call
-	slotPath   // the kernel can carry the call out
-	slotObject // a call on a descriptor: it can not, if that is ours
-)
 
 // layout is the page.
 type layout struct {
 	last  atomic.Uint64 // the id received last
 	valid atomic.Uint64 // there is one
+	pids  uint64        // the namespace that the numbers of threads are of
 	slots [Slots]Slot
 
 	waiting  [MaxWaiting]Record  // calls that wait, by their id
@@ -52,66 +46,65 @@ type Page struct {
 	mu  sync.Mutex // claims of slots
 }
 
-// New makes the page that a keeper and the process that serves share.
-func New() (*os.File, error) {
-	fd, err := sealed.FixedSize("gorxe-calls", sharedSize)
+// New makes the page of a process that serves. Only that process writes it: what it believes of
+// calls stands there. The file is for the keeper.
+func New() (*Page, *os.File, error) {
+	fd, raw, err := sealed.Mapped("gorxe-calls", sharedSize)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return os.NewFile(uintptr(fd), "gorxe-calls"), nil
+	p := pageIn(raw)
+	p.pids = pidNamespace()
+	return p, os.NewFile(uintptr(fd), "gorxe-calls"), nil
 }
 
-// Map maps f's page; without f, one that nobody else sees.
-func Map(f *os.File) (*Page, error) {
-	fd, flags := -1, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE
-	if f != nil {
-		fd, flags = int(f.Fd()), unix.MAP_SHARED
-		if err := checkPage(fd); err != nil {
-			return nil, err
-		}
+// Own makes a page that nobody else reads.
+func Own() *Page { return &Page{layout: new(layout)} }
+
+// Open maps the page of another process, to read it.
+func Open(f *os.File) (*Page, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, fmt.Errorf("page of calls in hand: %w", err)
 	}
-	raw, err := unix.Mmap(fd, 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, flags)
+	if st.Size != sharedSize {
+		return nil, fmt.Errorf("page of calls in hand: %d bytes, want %d", st.Size, sharedSize)
+	}
+	raw, err := unix.Mmap(int(f.Fd()), 0, sharedSize, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("mapping the page of calls in hand: %w", err)
 	}
-	return &Page{layout: (*layout)(unsafe.Pointer(&raw[0])), raw: raw}, nil
+	return pageIn(raw), nil
 }
 
-// checkPage refuses a file that could be truncated while it is mapped.
-func checkPage(fd int) error {
+func pageIn(raw []byte) *Page { return &Page{layout: (*layout)(unsafe.Pointer(&raw[0])), raw: raw} }
+
+// pidNamespace returns what tells the namespace of this process's numbers from others; 0: unknown.
+func pidNamespace() uint64 {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("page of calls in hand: %w", err)
+	if unix.Stat("/proc/self/ns/pid", &st) != nil {
+		return 0
 	}
-	// Of huge pages there are only so many: one that is punched out may not come
-	// back, and the next access is SIGBUS.
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil {
-		return fmt.Errorf("page of calls in hand: %w", err)
-	}
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil || seals&unix.F_SEAL_SHRINK == 0 || st.Size < sharedSize || fs.Type != unix.TMPFS_MAGIC {
-		return fmt.Errorf("page of calls in hand: not made by this program")
-	}
-	return nil
+	return st.Ino
 }
 
 // Unmap is called when no receiver is left.
-func (p *Page) Unmap() { _ = unix.Munmap(p.raw) }
+func (p *Page) Unmap() {
+	if p.raw != nil {
+		_ = unix.Munmap(p.raw)
+	}
+}
 
 // Slot claims a slot for a receiver.
 func (p *Page) Slot() *Slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range p.slots {
-		if s := &p.slots[i]; s.state.Load() == slotFree {
-			s.state.Store(slotIdle)
+		if s := &p.slots[i]; s.taken.CompareAndSwap(false, true) {
 			return s
 		}
 	}
-	// Not reached: receivers are fewer, unless the keeper scribbles. The call in hand is then
-	// unknown to it.
-	return new(Slot)
+	return new(Slot) // not reached: receivers are fewer
 }
 
 // enter claims a record of a list for value; nil if all are in use.
@@ -155,22 +148,19 @@ func values(list []Record) (in []uint64) {
 	return in
 }
 
-// A Call is one that a receiver has in hand.
-type Call struct {
-	ID           uint64
-	OnDescriptor bool // see the function
-}
-
-// InHand returns the calls that receivers have in hand.
-func (p *Page) InHand() (calls []Call) {
+// InHand returns the calls that receivers have in hand, or have answered. Their TID is 0 if this
+// process cannot know it, because its numbers are of another namespace.
+func (p *Page) InHand() (calls []notify.Call) {
+	known := p.pids != 0 && p.pids == pidNamespace()
 	for i := range p.slots {
-		s := &p.slots[i]
-		switch id := s.id.Load(); s.state.Load() {
-		case slotObject:
-			calls = append(calls, Call{id, true})
-		case slotPath:
-			calls = append(calls, Call{id, false})
+		n := p.slots[i].call
+		if n.ID == 0 {
+			continue
 		}
+		if !known {
+			n.TID = 0
+		}
+		calls = append(calls, n)
 	}
 	return calls
 }
@@ -202,22 +192,30 @@ func fileLink(key uint64) string {
 func Link(st *unix.Stat_t) string { return fileLink(fileKey(st)) }
 
 // Free gives a slot up.
-func (p *Page) Free(s *Slot) { s.state.Store(slotFree) }
+func (p *Page) Free(s *Slot) { s.taken.Store(false) }
 
-// Take notes the call in hand.
-func (p *Page) Take(s *Slot, n *notify.Call) {
-	s.id.Store(n.ID)
-	if OnDescriptor(n.NR) {
-		s.state.Store(slotObject)
-	} else {
-		s.state.Store(slotPath)
+// Receive receives the next call into n. The kernel writes it into the page, so it stands there
+// before any thread of this process could be killed with it.
+func (p *Page) Receive(s *Slot, l notify.Listener, n *notify.Call) unix.Errno {
+	errno := l.Receive(&s.call)
+	if errno == 0 {
+		*n = s.call
+		p.note(s)
 	}
-	p.last.Store(n.ID)
+	return errno
+}
+
+// Inherit puts a call into the slot that another receiver has received.
+func (p *Page) Inherit(s *Slot, n *notify.Call) {
+	s.call = *n
+	p.note(s)
+}
+
+func (p *Page) note(s *Slot) {
+	s.id.Store(s.call.ID)
+	p.last.Store(s.call.ID)
 	p.valid.Store(1)
 }
 
 // ID returns the number of the call.
 func (s *Slot) ID() uint64 { return s.id.Load() }
-
-// Release notes that the call is answered.
-func (s *Slot) Release() { s.state.Store(slotIdle) }

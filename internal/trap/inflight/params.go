@@ -4,7 +4,7 @@ package inflight
 // measured.
 const (
 	// Slots bounds the threads of a session that have a call in hand. trap needs 34 (maxBlocked,
-	// and the receivers). Twice: 2 KiB. Half: 30 to spare.
+	// and the receivers). Twice: 12 KiB. Half: 30 to spare.
 	Slots = 128
 	// MaxWaiting bounds the calls of a session that wait. Beyond it they get ENOMEM. Twice: 8 KiB.
 	// Half: a program with 513 threads that wait for events gets ENOMEM.
@@ -14,6 +14,6 @@ const (
 	maxPollable = 2048
 	// sharedSize is the file with all three, in bytes: whole pages. The compiler checks that they
 	// fit.
-	sharedSize = 7 * pageSize
+	sharedSize = 10 * pageSize
 	pageSize   = 4096
 )

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/rxe"
 	"golang.org/x/sys/unix"
 )
@@ -63,6 +64,9 @@ type Space struct {
 	ended   atomic.Bool
 	memOnly atomic.Bool // accesses by process number are forbidden
 	words   [wordLocks]sync.Mutex
+
+	identify sync.Once
+	identity uint64
 }
 
 // New returns the address space of process pid behind mem, a descriptor of
@@ -75,6 +79,12 @@ func New(mem, pid int, user *User) *Space {
 
 // MemOnly forbids accesses by process number from now on.
 func (s *Space) MemOnly() { s.memOnly.Store(true) }
+
+// Identity returns the number of procfs.Identity: 0 if it is not known.
+func (s *Space) Identity() uint64 {
+	s.identify.Do(func() { s.identity = procfs.Identity(s.pid) })
+	return s.identity
+}
 
 // acquire begins an access that has no place. It fails when the address space is known to have
 // ended.

@@ -49,6 +49,28 @@ func ReadOnly(name string, content []byte) (int, error) {
 	return ro, nil
 }
 
+// Mapped makes a memfd that only this process can write, in mem: others that get the descriptor can
+// read it.
+func Mapped(name string, size int) (fd int, mem []byte, err error) {
+	if fd, err = create(name); err != nil {
+		return -1, nil, err
+	}
+	if err = unix.Ftruncate(fd, int64(size)); err == nil {
+		mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err == nil {
+		const seals = unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+		if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+			_ = unix.Munmap(mem)
+		}
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, nil, fmt.Errorf("a memfd that others read: %w", err)
+	}
+	return fd, mem, nil
+}
+
 // FixedSize makes a memfd of a fixed size. A process that gets it cannot
 // shrink it while this one has it mapped.
 func FixedSize(name string, size int64) (int, error) {

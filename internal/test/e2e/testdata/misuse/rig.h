@@ -40,7 +40,7 @@ struct rig {
 
 static int MISTAKE;
 
-static struct rig rig_make(int argc)
+static __attribute__((unused)) struct rig rig_make(int argc)
 {
 	struct rig r = {.cqe = 64, .depth = 16, .peer_access = ALL, .rd_atomic = 1, .dest_rd_atomic = 1, .rnr_retry = 7,
 			.timeout = 14, .retry = 7, .mtu = {IBV_MTU_1024, IBV_MTU_1024}};
@@ -164,7 +164,7 @@ static __attribute__((unused)) void rig_stop(struct rig *r)
 		CHECK(!ibv_modify_qp(r->qp[i], &a, IBV_QP_STATE));
 }
 
-static void rig_end(struct rig *r)
+static __attribute__((unused)) void rig_end(struct rig *r)
 {
 	for (int i = 0; i < 2; i++)
 		if (r->qp[i])
