@@ -135,6 +135,7 @@ func TestDoorbells(t *testing.T) {
 	})
 	t.Run("named", func(t *testing.T) {
 		p := newProgram(t, rxedev.New(t))
+		p.sharesUAR = true
 		doorbellsFound(t, p, 5, func(i int) {
 			if i%2 == 0 {
 				p.uar = must.Get[*uar](t)(p.ctx.newUAR())
