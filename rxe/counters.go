@@ -56,6 +56,8 @@ type Counters struct {
 	BadResponse   atomic.Uint64 // response that does not fit its request
 	InboxFull     atomic.Uint64 // too much queued for a QP that another thread has locked
 	MemoryEnded   atomic.Uint64 // for the memory of a program that has ended
+
+	ScribbledQueues atomic.Uint64 // of programs: Subdevice.QueueScribbled
 }
 
 // Counter is one counter's reading.
@@ -126,6 +128,8 @@ func (c *Counters) table() []struct {
 		{"drop_bad_response", &c.BadResponse},
 		{"drop_inbox_full", &c.InboxFull},
 		{"drop_memory_gone", &c.MemoryEnded},
+
+		{"queues_scribbled", &c.ScribbledQueues},
 	}
 }
 
@@ -150,6 +154,10 @@ func (d *Device) readCounters(n int) []Counter {
 	}
 	return out
 }
+
+// QueueScribbled counts a queue in the memory of a program that says what cannot be, or cannot be
+// read.
+func (s *Subdevice) QueueScribbled() { s.dev.counters.ScribbledQueues.Add(1) }
 
 // BytesReceived returns how many bytes of payload the queue pair has received. It takes no lock.
 func (q *QP) BytesReceived() uint64 { return q.tallies.stats.RcvdBytes.Load() }

@@ -12,6 +12,12 @@ const (
 	invalidRegister  = 1<<31 - 1 // MLX5_IB_INVALID_BFREG
 )
 
+// The pages of the clock.
+const (
+	coreClockAt = 0 // the time in its page: hca_core_clock_offset
+	clockNsec   = 8 // in struct mlx5_ib_clock_info
+)
+
 // The methods of mlx5_ib and their attributes (mlx5_user_ioctl_cmds.h).
 const (
 	driverOwn = 1 << 12 // UVERBS_ID_NS_SHIFT: numbers from here on are a driver's

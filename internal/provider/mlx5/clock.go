@@ -29,11 +29,6 @@ type deviceClock struct {
 	next  atomic.Int64 // when host time is compared again
 }
 
-const (
-	coreClockAt = 0 // in its page
-	clockNsec   = 8 // in struct mlx5_ib_clock_info
-)
-
 // begin makes the pages, once.
 func (d *deviceClock) begin(c *userContext) error {
 	d.once.Do(func() { d.err = d.make(c) })

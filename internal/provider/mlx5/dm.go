@@ -113,7 +113,7 @@ func (d *deviceMemory) Destroy(*dispatch.Object, bool) error {
 		return unix.EBUSY
 	}
 	n := pagesOf(d.size)
-	d.Part.Close()
+	d.Close()
 	// The file is this daemon's own, and holes need no memory.
 	_ = unix.Fallocate(d.c.pages.file, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, d.at, int64(n)*provider.PageSize)
 	d.c.dms.set(d.index, n, false)

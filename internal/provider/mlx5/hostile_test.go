@@ -1,6 +1,7 @@
 package mlx5
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/test/must"
@@ -15,6 +16,16 @@ func state(t *testing.T, q *pair) rxe.QPState {
 	return a.State
 }
 
+// scribbled returns how many queues said what cannot be, as the device counts them.
+func scribbled(q *pair) uint64 {
+	for _, c := range q.dev.Counters() {
+		if c.Name == "queues_scribbled" {
+			return c.Value
+		}
+	}
+	return 0
+}
+
 // TestHostileSends: a request or a record that cannot be right fails the queue pair, and nobody
 // else. A request that is only malformed says so in its completion.
 func TestHostileSends(t *testing.T) {
@@ -25,6 +36,8 @@ func TestHostileSends(t *testing.T) {
 			q.doorbell()
 		}
 	}
+	onlyMalformed := []string{"operation", "inline data", "atomic of a list", "atomic inline", "READ inline", "no remote segment",
+		"more than 2 GiB", "key of a region", "short change", "unknown window"}
 	for name, do := range map[string]func(q *pair){
 		"index":              corrupt(2, 9),
 		"queue pair":         corrupt(6, 0xff),
@@ -57,6 +70,9 @@ func TestHostileSends(t *testing.T) {
 			if s := state(t, b); s != rxe.QPRTS {
 				t.Errorf("its peer is in %v", s)
 			}
+			if n := scribbled(a); (n == 0) != slices.Contains(onlyMalformed, name) {
+				t.Errorf("%d queues are scribbled", n)
+			}
 			for c, ok := a.send.poll(); ok; c, ok = a.send.poll() {
 				if c.op != cqeReqErr {
 					t.Errorf("a completion without an error: %+v", c)
@@ -81,6 +97,9 @@ func TestHostileReceives(t *testing.T) {
 			a.post(opSend, signaled, 0, inlined([]byte("x")))
 			if s := state(t, b); s != rxe.QPErr {
 				t.Errorf("the receiver is in %v", s)
+			}
+			if n := scribbled(b); (n == 0) != (name == "more than 4 GiB") {
+				t.Errorf("%d queues are scribbled", n)
 			}
 			if c := a.send.one(); c.op != cqeReqErr || c.syndrome != 0x14 {
 				t.Errorf("the sender sees %+v", c)
@@ -116,6 +135,7 @@ func TestDoorbells(t *testing.T) {
 	})
 	t.Run("named", func(t *testing.T) {
 		p := newProgram(t, rxedev.New(t))
+		p.sharesUAR = true
 		doorbellsFound(t, p, 5, func(i int) {
 			if i%2 == 0 {
 				p.uar = must.Get[*uar](t)(p.ctx.newUAR())

@@ -17,7 +17,7 @@ type moderation struct {
 	over  bool          // an event has waited long enough
 }
 
-// Moderate implements provider.Moderated (mlx5_ib_modify_cq).
+// Moderate implements provider.Moderated (hw/mlx5/cq.c: mlx5_ib_modify_cq).
 func (q *completionQueue) Moderate(count, micros uint16) error {
 	if micros > maxCQPeriod {
 		return unix.ERANGE

@@ -29,8 +29,10 @@ type program struct {
 	space rxe.Memory // mem, or what has more methods
 	mr    *rxe.MR
 	mw    *rxe.MW
-	uar   *uar   // for queue pairs; nil: the device gives registers
-	end   uint64 // of what is allocated
+	uar   *uar // for queue pairs; nil: the device gives registers
+	// sharesUAR: queue pairs use one page of registers, and not one each
+	sharesUAR bool
+	end       uint64 // of what is allocated
 }
 
 const (
@@ -205,9 +207,12 @@ func (q *queue) arm(solicited bool) {
 	if solicited {
 		request |= 1 << 24
 	}
-	q.p.put32(q.rec+4, request)
+	q.ask(request)
 	q.p.ring(q.p.ctx.doorbells.registers[0].arm[0])
 }
+
+// ask writes a request for an event. The next completion finds it without a doorbell.
+func (q *queue) ask(request uint32) { q.p.put32(q.rec+4, request) }
 
 // ring stores something in a register.
 func (p *program) ring(w word) {
@@ -243,6 +248,9 @@ func (p *program) newQPOn(typ rxe.QPType, user uint32, send, recv *queue, srq *r
 	p.t.Helper()
 	q := &pair{program: p, send: send, recv: recv, blocks: sqBlocks, recvs: rqEntries, rec: p.alloc(recordSize)}
 	req := CreateQPReq{DBAddr: q.rec, SQWQECount: sqBlocks, UIdx: user}
+	if p.uar != nil && !p.sharesUAR {
+		p.uar = must.Get[*uar](p.t)(p.ctx.newUAR())
+	}
 	if p.uar != nil {
 		req.Flags, req.BFRegIndex = qpFlagUARPage, p.uar.id
 	}

@@ -54,11 +54,11 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 	}
 	size := uint64(0)
 	if hasRecvQueue(&req) && own.RQWQECount > 0 {
-		q.recv = &recvQueue{space: space, buf: own.BufAddr, record: own.DBAddr, user: q.user,
+		q.recv = &recvQueue{dev: c.dev, space: space, buf: own.BufAddr, record: own.DBAddr, user: q.user,
 			mask: own.RQWQECount - 1, shift: uint8(own.RQWQEShift)}
 		size = uint64(own.RQWQECount) << own.RQWQEShift
 	}
-	q.send = sendQueue{space: space, buf: own.BufAddr + size, record: own.DBAddr, keys: req.Keys, budget: c.budget,
+	q.send = sendQueue{dev: c.dev, space: space, buf: own.BufAddr + size, record: own.DBAddr, keys: req.Keys, budget: c.budget,
 		mask: max(own.SQWQECount, 1) - 1, avs: provider.AddressCache{Most: addresses},
 		dec: decoder{typ: rxe.QPType(req.Type), user: q.user}}
 	return q, nil

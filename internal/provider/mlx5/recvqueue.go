@@ -12,6 +12,7 @@ import (
 // recvQueue is a receive queue in the program's memory. Its methods are called with the queue pair
 // locked, except reset and close.
 type recvQueue struct {
+	dev    *rxe.Subdevice
 	space  rxe.Memory
 	buf    uint64
 	record uint64
@@ -45,6 +46,7 @@ func (r *recvQueue) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 	if r.ahead == 0 {
 		posted, err := r.read()
 		if r.broken = err != nil || posted > int(r.mask)+1; r.broken {
+			r.dev.QueueScribbled()
 			return true, true
 		}
 		r.waiting.Store(int32(posted))

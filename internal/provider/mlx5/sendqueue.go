@@ -26,6 +26,7 @@ type sendQueue struct {
 	keys   provider.Keys
 	avs    provider.AddressCache
 	budget interface{ Background(func()) }
+	dev    *rxe.Subdevice
 	qp     *rxe.QP // from queuePair.Created on
 
 	doorbells atomic.Int32 // not served yet; the first thread serves all
@@ -158,6 +159,7 @@ func (q *sendQueue) decode(b *batch, n int) (used int) {
 		r.blocks = q.dec.blocksOf(raw, at)
 		switch {
 		case r.blocks == 0:
+			q.dev.QueueScribbled()
 			r.wr = rxe.SendWR{ID: newID(0, q.dec.user, raw[3], at), Op: rxe.WRSend, Status: rxe.WCLocQPOpErr}
 			r.blocks = uint16(n - used)
 		case int(r.blocks) > n-used:
@@ -165,6 +167,7 @@ func (q *sendQueue) decode(b *batch, n int) (used int) {
 				return used
 			}
 			// the program has posted the beginning of a request
+			q.dev.QueueScribbled()
 			r.wr = rxe.SendWR{ID: newID(0, q.dec.user, raw[3], at), Op: rxe.WRSend, Status: rxe.WCLocQPOpErr}
 			r.blocks = uint16(n - used)
 		default:
@@ -226,6 +229,7 @@ func (q *sendQueue) post(b *batch) (int, error) {
 // fail puts the queue pair into the error state: its queue or its record cannot be read, or say
 // what cannot be.
 func (q *sendQueue) fail() {
+	q.dev.QueueScribbled()
 	if q.running.Load() {
 		_ = q.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState) // it may be in RESET by now
 	}

@@ -52,6 +52,7 @@ func (c *userContext) NewSRQ(u provider.UData, req provider.SRQRequest) (provide
 		id = newID(idReceive, own.UIdx, 0, 0)
 	}
 	return &sharedQueue{c: c, attr: attr, num: req.Handle + 1, ring: &sharedRing{
+		dev:   c.dev,
 		space: space, buf: own.BufAddr, record: own.DBAddr, id: id,
 		mask: 1<<bits.Len32(req.MaxWR) - 1, shift: uint8(bits.Len32(size - 1)),
 	}}, nil
@@ -94,6 +95,7 @@ func (q *sharedQueue) Free() { q.ring.close() }
 
 // sharedRing is a shared receive queue in the program's memory.
 type sharedRing struct {
+	dev    *rxe.Subdevice
 	space  rxe.Memory
 	buf    uint64
 	record uint64
@@ -149,6 +151,7 @@ func (r *sharedRing) Fetch() {
 	r.posted = uint16(binary.BigEndian.Uint32(r.head[:]))
 	if err != nil || uint32(r.posted-r.read) > r.mask+1 {
 		r.broken = true
+		r.dev.QueueScribbled()
 		return
 	}
 	r.walk(at, count)

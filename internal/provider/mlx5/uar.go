@@ -1,8 +1,9 @@
 package mlx5
 
 import (
-	"golang.org/x/sys/unix"
 	"math"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"

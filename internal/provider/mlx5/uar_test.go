@@ -16,6 +16,7 @@ import (
 // that there is, and a program gets so many.
 func TestUARs(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
+	p.sharesUAR = true
 	q := p.newQP(rxe.QPRC, 1)
 	if err := p.uar.Destroy(nil, false); err != unix.EBUSY {
 		t.Errorf("the page of a queue pair: %v", err)
