@@ -43,9 +43,6 @@ const (
 	attrDMQueryOffset = driverOwn + 1
 	attrDMQueryPage   = driverOwn + 2
 	attrDMQueryLength = driverOwn + 3
-	methodPortSpeed   = 7 // UVERBS_METHOD_QUERY_PORT_SPEED, of Linux 6.20
-	attrPortSpeedNum  = 0
-	attrPortSpeed     = 1
 	methodPort        = driverOwn // MLX5_IB_METHOD_QUERY_PORT
 	attrPortNum       = driverOwn
 	attrPort          = driverOwn + 1

@@ -23,7 +23,6 @@ type userContext struct {
 	clock     deviceClock
 	poller    poller
 	doorbells doorbells
-	mbps      int // of the port
 	closed    atomic.Bool
 
 	labels labels

@@ -42,7 +42,7 @@ func (d Driver) Open(o provider.Open) (provider.Context, error) {
 		o.Budget.Give(openCost)
 		return nil, err
 	}
-	c := &userContext{dev: o.Device, budget: o.Budget, offsets: o.Offsets, pages: pages, mbps: d.Profile.Mbps}
+	c := &userContext{dev: o.Device, budget: o.Budget, offsets: o.Offsets, pages: pages}
 	c.poller.init(c, d.Class)
 	return c, nil
 }

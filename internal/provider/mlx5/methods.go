@@ -63,13 +63,6 @@ var methods = provider.Methods{
 			dispatch.Required(dispatch.StructOut(attrContext, uapi.SizeOf[AllocContextResp](), uapi.SizeOf[AllocContextResp]())),
 		},
 	},
-	{Object: uapi.ObjDevice, Method: methodPortSpeed}: {
-		Name: "QUERY_PORT_SPEED", Handle: queryPortSpeed,
-		Attrs: []dispatch.AttrSpec{
-			dispatch.Required(dispatch.Constant(attrPortSpeedNum)),
-			dispatch.Required(dispatch.Output(attrPortSpeed, 8)),
-		},
-	},
 	{Object: uapi.ObjPD, Method: methodPDQuery}: {
 		Name: "PD_QUERY", Handle: queryPD,
 		Attrs: []dispatch.AttrSpec{
@@ -88,14 +81,6 @@ var methods = provider.Methods{
 
 // nothingMore is the handler of methods that destroy an object.
 func nothingMore(provider.Context, *dispatch.Call) error { return nil }
-
-// queryPortSpeed answers ibv_query_port_speed, in 100 Mb/s.
-func queryPortSpeed(ctx provider.Context, k *dispatch.Call) error {
-	if k.Attrs.U64(attrPortSpeedNum) != 1 {
-		return refuse("port_num", "is not 1", "use port 1, the only one")
-	}
-	return dispatch.Put(k, attrPortSpeed, uint64(ctx.(*userContext).mbps/100))
-}
 
 // queryContext answers a libmlx5 that imports the context (mlx5_ib_query_ucontext). It makes pages
 // of registers of its own: those that the device gave are the first one's.
