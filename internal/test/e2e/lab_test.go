@@ -55,7 +55,7 @@ echo in | $1 rsh idle 'read x; ls /sys/class/infiniband; echo "$x $(uname -n)"; 
 	}
 	j.has(t, "# Verdict: the program of client failed with exit status 7\n", "| server | 10.0.1.1 |", "| the lab ended it |", "10.0.1.1 obeyed it, in ", "10.0.1.2 obeyed it, in ")
 	// a busy machine may send packets again
-	obeyed := regexp.MustCompile(` 2 flows: (\d+ retransmissions?, \d+ timeouts?; )?0 violations`)
+	obeyed := regexp.MustCompile(` 2 flows: ([^;\n]*; )?0 violations`)
 	if out, err := exec.Command(gorxe, "pcap", "check", capture).CombinedOutput(); err != nil || !obeyed.Match(out) {
 		t.Errorf("%v\n%s", err, out)
 	}
