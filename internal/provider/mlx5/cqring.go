@@ -128,7 +128,7 @@ func (r *cqRing) write(wcs []rxe.WC) bool {
 	if r.space.WriteV(r.spans) != nil {
 		return false
 	}
-	r.label.written(wcs)
+	r.label.written(wcs, prod+uint32(len(wcs)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.prod += uint32(len(wcs))
@@ -250,6 +250,6 @@ func (r *cqRing) resize(buf uint64, mask uint32) error {
 	r.mu.Lock()
 	r.buf, r.mask, r.prod = buf, mask, at+1
 	r.mu.Unlock()
-	r.label.moved(buf, mask)
+	r.label.moved(buf, mask, at+1)
 	return nil
 }

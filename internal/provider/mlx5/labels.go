@@ -28,7 +28,8 @@ type label struct {
 	recvCQ   uint32
 	recvMask uint32
 	_        uint32
-	// The indices behind the last requests that have completed.
+	// The indices behind the last requests that have completed. sent of a completion queue is the
+	// index behind the last completion of which the queue pairs' labels know.
 	sent, received uint32
 }
 
@@ -138,12 +139,12 @@ type ringLabel struct {
 }
 
 // moved is for completions that are elsewhere now.
-func (r ringLabel) moved(buf uint64, mask uint32) {
+func (r ringLabel) moved(buf uint64, mask, prod uint32) {
 	if r.index == noLabel {
 		return
 	}
 	l := &r.c.labels
-	l.pages.access(func() { l.at(r.index).buf, l.at(r.index).mask = buf, mask })
+	l.pages.access(func() { l.at(r.index).buf, l.at(r.index).mask, l.at(r.index).sent = buf, mask, prod })
 }
 
 // reset is for a queue pair that has.
@@ -167,8 +168,9 @@ func (l *labels) close() {
 	l.pages.lose()
 }
 
-// written notes completions that the program can see.
-func (r ringLabel) written(wcs []rxe.WC) {
+// written notes completions that the program can see, which end before the index prod. A daemon that
+// is killed before it has noted them leaves the note of the queue behind.
+func (r ringLabel) written(wcs []rxe.WC, prod uint32) {
 	if r.index == noLabel {
 		return
 	}
@@ -192,4 +194,5 @@ func (r ringLabel) written(wcs []rxe.WC) {
 			}
 		})
 	}
+	c.labels.pages.access(func() { c.labels.at(r.index).sent = prod })
 }

@@ -34,11 +34,14 @@ type OrphanFile interface {
 // What it reads is the program's. So it writes to the memory of this program only, and does a
 // bounded amount of work, but it may block for ever.
 func FlushOrphan(file OrphanFile, mem OrphanMemory) (flushed int, has bool) {
-	o := orphan{mem: mem, identity: mem.Identity(), cqs: make(map[uint32]*orphanCQ)}
+	o := orphan{mem: mem, identity: mem.Identity(), cqs: make(map[uint32]*orphanCQ), byQPN: make(map[uint32]*orphanQP)}
 	if o.identity == 0 {
 		return 0, false
 	}
 	o.find(file)
+	for _, cq := range o.cqs {
+		o.unnoted(cq)
+	}
 	for _, q := range o.qps {
 		before := [2]uint16{q.done, q.taken}
 		o.flush(q)
@@ -59,6 +62,7 @@ type orphan struct {
 	identity uint64
 	cqs      map[uint32]*orphanCQ
 	qps      []*orphanQP
+	byQPN    map[uint32]*orphanQP
 	flushed  int
 	alive    bool // the record of a queue pair was read
 }
@@ -102,7 +106,9 @@ func (o *orphan) look(raw []byte, index uint32) {
 	case b.kind == labelCQ && b.mask <= consumerMask>>1 && (1<<b.user == cqeSize || 1<<b.user == 2*cqeSize):
 		o.cqs[index] = &orphanCQ{label: b}
 	case (b.kind == labelQP || b.kind == labelBothQP) && b.mask < maxWQEBB && b.recvMask < maxRecvWR:
-		o.qps = append(o.qps, &orphanQP{label: b, index: index, done: uint16(b.sent), taken: uint16(b.received)})
+		q := &orphanQP{label: b, index: index, done: uint16(b.sent), taken: uint16(b.received)}
+		o.qps = append(o.qps, q)
+		o.byQPN[q.qpn] = q
 	}
 }
 
@@ -129,17 +135,70 @@ func (o *orphan) flush(q *orphanQP) {
 		return
 	}
 	for q.done != posted {
-		var ctrl [ctrlSize]byte
-		if !o.read(ctrl[:], q.buf+uint64(uint32(q.done)&q.mask)<<blockShift) {
-			return
-		}
-		d := decoder{qpn: q.qpn}
-		blocks := d.blocksOf(ctrl[:], q.done)
-		if blocks == 0 || blocks > posted-q.done || !o.push(cq, q, 0, ctrl[3], q.done) {
+		blocks, op := o.request(q, q.done)
+		if blocks == 0 || blocks > posted-q.done || !o.push(cq, q, 0, op, q.done) {
 			return
 		}
 		q.done += blocks
 	}
+}
+
+// unnoted reads the completions that the daemon wrote and had not noted when it was killed. The
+// program may have polled them, and have posted more.
+func (o *orphan) unnoted(cq *orphanCQ) {
+	for i := range min(cq.mask+1, cqesAtOnce) {
+		var b [cqeSize]byte
+		at := cq.sent + i
+		if !o.read(b[:], cq.slot(at)) || b[cqeOwner]&opMask == opOwner(cqeInvalid, 0) || b[cqeOwner]&1 != ownerOf(at, cq.mask) {
+			return
+		}
+		q := o.byQPN[binary.BigEndian.Uint32(b[cqeOpQPN:])&wire.QPNMask]
+		if q == nil {
+			continue
+		}
+		counter := binary.BigEndian.Uint16(b[cqeCounter:])
+		switch b[cqeOwner] >> 4 {
+		case cqeReq, cqeReqErr:
+			forward(&q.done, o.behind(q, counter))
+		case cqeRespWriteIm, cqeRespSend, cqeRespSendImm, cqeRespSendInv, cqeRespErr:
+			if q.kind == labelBothQP {
+				forward(&q.taken, counter+1)
+			}
+		}
+	}
+}
+
+// forward moves an index, but not back: the keeper's own completions are there, too, the next time.
+func forward(at *uint16, to uint16) {
+	if int16(to-*at) > 0 {
+		*at = to
+	}
+}
+
+// behind returns the index behind a request that has completed. The program may have posted another
+// one in its place, but not in that of the next request, which has not completed.
+func (o *orphan) behind(q *orphanQP, counter uint16) uint16 {
+	if n, _ := o.request(q, counter); n != 0 {
+		return counter + n
+	}
+	for n := range uint16(maxSendBytes / blockSize) {
+		at := counter + 1 + n
+		if blocks, _ := o.request(q, at); blocks != 0 {
+			return at
+		}
+	}
+	return counter + 1
+}
+
+// request returns how many blocks the request with an index has, and its opcode. 0: it is not in the
+// queue.
+func (o *orphan) request(q *orphanQP, at uint16) (blocks uint16, op uint8) {
+	var ctrl [ctrlSize]byte
+	if !o.read(ctrl[:], q.buf+uint64(uint32(at)&q.mask)<<blockShift) {
+		return 0, 0
+	}
+	d := decoder{qpn: q.qpn}
+	return d.blocksOf(ctrl[:], at), ctrl[ctrlOp+3]
 }
 
 // push writes a completion, if there is room.

@@ -96,6 +96,47 @@ func TestFlushOrphan(t *testing.T) {
 	}
 }
 
+// TestFlushOrphanUnnoted: the daemon is killed when it has written completions and has not noted them.
+// The program polls them, and fills its queues again. All that it posted then is completed, once.
+func TestFlushOrphanUnnoted(t *testing.T) {
+	for _, kept := range []int{0, 3} { // places of the send queue that the program does not fill
+		p, flush := newOrphan(t)
+		a, b := p.newQP(rxe.QPRC, 0x101), p.newQP(rxe.QPRC, 0x202)
+		a.connect(b)
+		b.connect(a)
+		var notes [16 * labelSize]byte
+		must.Get[int](t)(unix.Pread(p.ctx.FD(), notes[:], labelsAt))
+		for range 4 {
+			b.receive(p.piece(4096, 128))
+			a.post(opSend, signaled, 0, inlined(make([]byte, 100))) // two blocks
+			a.send.one()
+			b.recv.one()
+		}
+		must.Get[int](t)(unix.Pwrite(p.ctx.FD(), notes[:], labelsAt))
+		for range rqEntries {
+			b.receive(p.piece(4096, 64))
+		}
+		for range sqBlocks - kept {
+			a.put(opNop, 0, 0)
+		}
+		a.put32(a.rec+qpRecordSend, uint32(a.posted))
+		if n, has := flush(); n != sqBlocks-kept+rqEntries || !has {
+			t.Errorf("%d completed, %t", n, has)
+		}
+		for i := range sqBlocks - kept {
+			if c := a.send.one(); c.syndrome != 0x05 || c.counter != uint16(8+i) {
+				t.Errorf("%+v, want request %d", c, 8+i)
+			}
+		}
+		if n := count(b.recv); n != rqEntries {
+			t.Errorf("%d receives, want %d", n, rqEntries)
+		}
+		if n, _ := flush(); n != 0 {
+			t.Errorf("%d more", n)
+		}
+	}
+}
+
 // TestFlushOrphanFull: a completion queue takes what it has room for, and the rest later. A queue
 // pair that was reset has nothing. Queues of an open that ends stay known.
 func TestFlushOrphanFull(t *testing.T) {
