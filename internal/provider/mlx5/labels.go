@@ -168,8 +168,8 @@ func (l *labels) close() {
 	l.pages.lose()
 }
 
-// written notes completions that the program can see, which end before the index prod. A daemon that
-// is killed before it has noted them leaves the note of the queue behind.
+// written notes completions that the program can see, which end before the index prod. A daemon
+// that is killed before it has noted them leaves the note of the queue behind.
 func (r ringLabel) written(wcs []rxe.WC, prod uint32) {
 	if r.index == noLabel {
 		return

@@ -190,8 +190,8 @@ func (o *orphan) behind(q *orphanQP, counter uint16) uint16 {
 	return counter + 1
 }
 
-// request returns how many blocks the request with an index has, and its opcode. 0: it is not in the
-// queue.
+// request returns how many blocks the request with an index has, and its opcode. 0: it is not in
+// the queue.
 func (o *orphan) request(q *orphanQP, at uint16) (blocks uint16, op uint8) {
 	var ctrl [ctrlSize]byte
 	if !o.read(ctrl[:], q.buf+uint64(uint32(at)&q.mask)<<blockShift) {

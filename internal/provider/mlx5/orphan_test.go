@@ -96,8 +96,9 @@ func TestFlushOrphan(t *testing.T) {
 	}
 }
 
-// TestFlushOrphanUnnoted: the daemon is killed when it has written completions and has not noted them.
-// The program polls them, and fills its queues again. All that it posted then is completed, once.
+// TestFlushOrphanUnnoted: the daemon is killed when it has written completions and has not noted
+// them. The program polls them, and fills its queues again. All that it posted then is completed,
+// once.
 func TestFlushOrphanUnnoted(t *testing.T) {
 	for _, kept := range []int{0, 3} { // places of the send queue that the program does not fill
 		p, flush := newOrphan(t)

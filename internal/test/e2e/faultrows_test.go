@@ -63,7 +63,9 @@ func TestEachVerbFails(t *testing.T) {
 	rules, want := make(map[string][]string), make(map[string][]string)
 	for i, verb := range fault.Verbs() {
 		if strings.Contains(verb, "_xrcd") || strings.Contains(verb, "_dm") || verb == "open_qp" || verb == "modify_cq" {
-			continue // rxe0 has neither XRC nor device memory nor moderation; TestVerbNames of package uverbs knows these
+			// rxe0 has neither XRC nor device memory nor moderation; TestVerbNames of package
+			// uverbs knows these
+			continue
 		}
 		part, errno, hit := "verbs", errnos[i%len(errnos)], "first=1"
 		number := errno.number

@@ -23,8 +23,8 @@ var mlx5Exchanges = []string{
 	"ib_atomic_bw -x 1 -F -n 100",
 }
 
-// mlx5Alone are those that rxe0 cannot run: XRC, on-demand paging with explicit requests, and device
-// memory.
+// mlx5Alone are those that rxe0 cannot run: XRC, on-demand paging with explicit requests, and
+// device memory.
 var mlx5Alone = []string{
 	"ibv_xsrq_pingpong -g 1 -e",
 	"ibv_rc_pingpong -g 1 -c -o",
