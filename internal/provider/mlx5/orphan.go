@@ -157,10 +157,11 @@ func (o *orphan) unnoted(cq *orphanCQ) {
 			continue
 		}
 		counter := binary.BigEndian.Uint16(b[cqeCounter:])
-		switch b[cqeOwner] >> 4 {
-		case cqeReq, cqeReqErr:
+		switch b[cqeOwner] & opMask {
+		case opOwner(cqeReq, 0), opOwner(cqeReqErr, 0):
 			forward(&q.done, o.behind(q, counter))
-		case cqeRespWriteIm, cqeRespSend, cqeRespSendImm, cqeRespSendInv, cqeRespErr:
+		case opOwner(cqeResize, 0):
+		default: // of a receive
 			if q.kind == labelBothQP {
 				forward(&q.taken, counter+1)
 			}
