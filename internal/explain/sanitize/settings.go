@@ -75,17 +75,21 @@ func (f *File) connected(o *object, p *post) {
 	if peer == nil || peer.settings.dest != o.QP.QP.Num() || !peer.settings.rtr {
 		return
 	}
-	places := slices.Concat([]Place{{What: fmt.Sprintf("the %v (wr_id %#x) was posted", p.op, p.id), Stack: p.at}},
-		o.history("the queue pair was made"), peer.history("the peer's queue pair was made"))
-	objects := []string{o.name(), peer.name()}
+	find := func(check, what string) {
+		f.find(check, Finding{
+			What: what, Objects: []string{o.name(), peer.name()},
+			Places: slices.Concat([]Place{{What: fmt.Sprintf("the %v (wr_id %#x) was posted", p.op, p.id), Stack: p.at}},
+				o.history("the queue pair was made"), peer.history("the peer's queue pair was made")),
+		})
+	}
 	if !s.compared && s.sqPSN != peer.settings.rqPSN {
-		f.find(psnMismatch, Finding{What: fmt.Sprintf("%s begins with PSN %#06x (sq_psn), and %s expects %#06x (rq_psn): the peer takes no packet",
-			o, uint32(s.sqPSN), peer, uint32(peer.settings.rqPSN)), Objects: objects, Places: places})
+		find(psnMismatch, fmt.Sprintf("%s begins with PSN %#06x (sq_psn), and %s expects %#06x (rq_psn): the peer takes no packet",
+			o, uint32(s.sqPSN), peer, uint32(peer.settings.rqPSN)))
 	}
 	s.compared = true
 	if takes := peer.settings.takes; returns(p.op) && s.reads > takes && o.reads() > int(takes) {
-		f.find(rdAtomic, Finding{What: fmt.Sprintf("%s has %d READs and atomics under way (max_rd_atomic %d), and %s takes %d at once (max_dest_rd_atomic)",
-			o, o.reads(), s.reads, peer, takes), Objects: objects, Places: places})
+		find(rdAtomic, fmt.Sprintf("%s has %d READs and atomics under way (max_rd_atomic %d), and %s takes %d at once (max_dest_rd_atomic)",
+			o, o.reads(), s.reads, peer, takes))
 	}
 }
 
