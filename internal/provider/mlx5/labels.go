@@ -168,31 +168,32 @@ func (l *labels) close() {
 	l.pages.lose()
 }
 
-// written notes completions that the program can see, which end before the index prod. A daemon
-// that is killed before it has noted them leaves the note of the queue behind.
+// written notes completions that the program can see. prod is the index behind them. The completion
+// queue's own note comes last: if the daemon is killed before, the keeper reads from the old note
+// on.
 func (r ringLabel) written(wcs []rxe.WC, prod uint32) {
 	if r.index == noLabel {
 		return
 	}
 	c := r.c
-	for i := range wcs {
-		id := wrID(wcs[i].ID)
-		if id.shared() || i+1 < len(wcs) && wcs[i+1].QPN == wcs[i].QPN && wrID(wcs[i+1].ID).receive() == id.receive() {
-			continue // the last one of its kind tells all
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	c.labels.pages.access(func() {
+		for i := range wcs {
+			c.note(&wcs[i])
 		}
-		c.mu.RLock()
-		q := c.qps[wcs[i].QPN]
-		c.mu.RUnlock()
-		if q == nil || q.label == noLabel {
-			continue
-		}
-		c.labels.pages.access(func() {
-			if id.receive() {
-				c.labels.at(q.label).received = uint32(id.counter() + 1)
-			} else {
-				c.labels.at(q.label).sent = uint32(id.counter() + id.blocks())
-			}
-		})
+		c.labels.at(r.index).sent = prod
+	})
+}
+
+// note notes a completion in the label of its queue pair. mu is held, for functions of access.
+func (c *userContext) note(wc *rxe.WC) {
+	id, q := wrID(wc.ID), c.qps[wc.QPN]
+	switch {
+	case q == nil || q.label == noLabel || id.shared():
+	case id.receive():
+		c.labels.at(q.label).received = uint32(id.counter() + 1)
+	default:
+		c.labels.at(q.label).sent = uint32(id.counter() + id.blocks())
 	}
-	c.labels.pages.access(func() { c.labels.at(r.index).sent = prod })
 }

@@ -149,7 +149,7 @@ func (o *orphan) unnoted(cq *orphanCQ) {
 	for i := range min(cq.mask+1, cqesAtOnce) {
 		var b [cqeSize]byte
 		at := cq.sent + i
-		if !o.read(b[:], cq.slot(at)) || b[cqeOwner]&opMask == opOwner(cqeInvalid, 0) || b[cqeOwner]&1 != ownerOf(at, cq.mask) {
+		if !o.read(b[:], cq.slot(at)) || !cq.written(b[cqeOwner], at) {
 			return
 		}
 		q := o.byQPN[binary.BigEndian.Uint32(b[cqeOpQPN:])&wire.QPNMask]
@@ -169,7 +169,8 @@ func (o *orphan) unnoted(cq *orphanCQ) {
 	}
 }
 
-// forward moves an index, but not back: the keeper's own completions are there, too, the next time.
+// forward moves an index, but never back. The next look reads the first completions of the keeper
+// again, and the keeper has noted later ones.
 func forward(at *uint16, to uint16) {
 	if int16(to-*at) > 0 {
 		*at = to
@@ -223,6 +224,12 @@ func (cq *orphanCQ) slot(i uint32) uint64 {
 	return cq.buf + uint64(i&cq.mask+1)<<cq.user - cqeSize
 }
 
+// written reports whether the place of the index i has the completion with that index, by its field
+// op_own. Before that it has the one of the round before, or none.
+func (cq *orphanCQ) written(owner uint8, i uint32) bool {
+	return owner&opMask != opOwner(cqeInvalid, 0) && owner&1 == ownerOf(i, cq.mask)
+}
+
 // cq returns a completion queue whose indices are known: nil if there is none. The consumer is in
 // the record. The producer is behind all completions of this round.
 func (o *orphan) cq(index uint32) *orphanCQ {
@@ -242,7 +249,7 @@ func (o *orphan) cq(index uint32) *orphanCQ {
 		if !o.read(owner[:], cq.slot(cq.prod)+cqeOwner) {
 			return nil
 		}
-		if owner[0]&opMask == opOwner(cqeInvalid, 0) || owner[0]&1 != ownerOf(cq.prod, cq.mask) {
+		if !cq.written(owner[0], cq.prod) {
 			break
 		}
 		cq.prod++
