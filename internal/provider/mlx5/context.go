@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/profile"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/uapi"
@@ -98,7 +99,7 @@ func (c *userContext) description(room int) AllocContextResp {
 		ResponseLength: uint32(min(room, uapi.SizeOf[AllocContextResp]())),
 		CQEVersion:     1, CmdsSuppUHW: uhwQueryDevice | uhwCreateAH, EthMinInline: inlineModeNone,
 		ClockInfo: 1 << clockInfoV1, HCACoreClockOffset: coreClockAt,
-		LogUARSize: logPageSize, NumUARsPerPage: 1, DumpFill: uint32(nullLKey),
+		LogUARSize: logPageSize, NumUARsPerPage: 1, DumpFill: uint32(profile.NullLKey),
 	}
 }
 

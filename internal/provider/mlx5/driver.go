@@ -3,6 +3,7 @@ package mlx5
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/profile"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/uapi"
@@ -11,7 +12,7 @@ import (
 
 // Driver is what the kernel's mlx5_ib is to libmlx5.
 type Driver struct {
-	Profile Profile
+	Profile profile.Profile
 	Class   *sched.Class // of the threads that look for doorbells; may be nil
 }
 

@@ -15,7 +15,7 @@ import (
 // says so.
 func (s *Server) startDevice(spec *proto.Spec, index int, c common) (d *device, err error) {
 	if p, ok := spec.ConnectX(); ok {
-		spec.Like = proto.Like(p.Name)
+		spec.Like = proto.Like(p.String())
 	}
 	if !spec.Free {
 		d, err = startDevice(*spec, index, c)
