@@ -62,7 +62,6 @@ type Context struct {
 	mu     sync.Mutex
 	closed chan struct{}
 	owned  [kinds]map[child]struct{}
-	dmUsed int // bytes of device memory
 }
 
 // kind orders objects by their dependencies. Close destroys them in this order.

@@ -29,6 +29,7 @@ type sharedEngine struct {
 
 	mu       sync.Mutex // guards what follows; a leaf lock, because events come with a QP locked
 	contexts map[*Context]struct{}
+	dmUsed   int // bytes of device memory
 	// of a *rxe.QP, *rxe.CQ or *rxe.SRQ; several have opened an XRC target
 	owners map[any][]eventTarget
 }

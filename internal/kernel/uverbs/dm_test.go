@@ -25,7 +25,7 @@ const (
 func mlx5User(t testing.TB) (*user, *rxe.Device) {
 	t.Helper()
 	engine := rxedev.New(t)
-	d := must.Get[*Device](t)(NewDevice(Config{Device: engine, Driver: mlx5.Driver{Profile: profile.ConnectX6}}))
+	d := must.Get[*Device](t)(NewDevice(Config{Device: engine, Driver: mlx5.New(profile.ConnectX6, nil)}))
 	t.Cleanup(d.Close)
 	u := &user{newProgram(t, d), forms[1]}
 	u.reset()

@@ -21,6 +21,7 @@ type userContext struct {
 	budget    *quota.Budget
 	offsets   *provider.Offsets
 	pages     *pages
+	memory    *adapterMemory
 	clock     deviceClock
 	poller    poller
 	doorbells doorbells
@@ -95,7 +96,7 @@ func (c *userContext) description(room int) AllocContextResp {
 		QPTabSize: qpTableSize, BFRegSize: registerSize,
 		CacheLineSize: cacheLine, MaxSQDescSz: maxSendBytes, MaxRQDescSz: maxRecvBytes,
 		MaxSendWQEBB: maxWQEBB, MaxRecvWR: maxRecvWR, MaxSRQRecvWR: maxSRQWR, NumPorts: 1,
-		CompMask:       coreClockOffset | dumpFillKey,
+		CompMask:       coreClockOffset | dumpFillKey | hasECE,
 		ResponseLength: uint32(min(room, uapi.SizeOf[AllocContextResp]())),
 		CQEVersion:     1, CmdsSuppUHW: uhwQueryDevice | uhwCreateAH, EthMinInline: inlineModeNone,
 		ClockInfo: 1 << clockInfoV1, HCACoreClockOffset: coreClockAt,

@@ -14,6 +14,13 @@ import (
 type Driver struct {
 	Profile profile.Profile
 	Class   *sched.Class // of the threads that look for doorbells; may be nil
+
+	memory *adapterMemory
+}
+
+// New returns the driver of one adapter.
+func New(p profile.Profile, class *sched.Class) Driver {
+	return Driver{Profile: p, Class: class, memory: new(adapterMemory)}
 }
 
 var _ provider.Driver = Driver{}
@@ -43,7 +50,7 @@ func (d Driver) Open(o provider.Open) (provider.Context, error) {
 		o.Budget.Give(openCost)
 		return nil, err
 	}
-	c := &userContext{dev: o.Device, budget: o.Budget, offsets: o.Offsets, pages: pages}
+	c := &userContext{dev: o.Device, budget: o.Budget, offsets: o.Offsets, pages: pages, memory: d.memory}
 	c.poller.init(c, d.Class)
 	return c, nil
 }

@@ -89,7 +89,7 @@ func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 // driverOf chooses the driver by the device's name.
 func driverOf(s proto.Spec, class *sched.Class) provider.Driver {
 	if p, ok := s.ConnectX(); ok {
-		return mlx5.Driver{Profile: p, Class: class}
+		return mlx5.New(p, class)
 	}
 	return librxe.Driver{}
 }
