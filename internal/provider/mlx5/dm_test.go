@@ -12,8 +12,8 @@ import (
 	"github.com/gorxe/gorxe/internal/test/rxedev"
 )
 
-// TestAdapterMemory: two opens of an adapter share its device memory, and one of another adapter has
-// its own.
+// TestAdapterMemory: two opens of an adapter share its device memory, and one of another adapter
+// has its own.
 func TestAdapterMemory(t *testing.T) {
 	dev := rxedev.New(t)
 	open := func(d Driver) *userContext {

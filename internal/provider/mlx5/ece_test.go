@@ -9,8 +9,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// TestModified: a program that has room for the answer to its options gets it, with none of them. One
-// without room gets nothing.
+// TestModified: a program that has room for the answer to its options gets it, with none of them.
+// One without room gets nothing.
 func TestModified(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
 	q := p.newQP(rxe.QPRC, 7)

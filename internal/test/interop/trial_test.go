@@ -212,9 +212,9 @@ func (tr *trial) verbs(m *machine, argv ...string) *agent.Proc {
 	return p
 }
 
-// exchange runs a server and, when it listens, a client with the same arguments
-// and the server's address. In argv, PORT stands for a TCP port, DEVICE for the machine's device, and
-// GID for the index of its GID in that family.
+// exchange runs a server and, when it listens, a client with the same arguments and the server's
+// address. In argv, PORT stands for a TCP port, DEVICE for the machine's device, and GID for the
+// index of its GID in that family.
 func (tr *trial) exchange(server, client *machine, argv ...string) {
 	tr.Helper()
 	port := lab.nextPort()
