@@ -101,13 +101,21 @@ func TestGIDsMove(t *testing.T) {
 		for flap, want := range places {
 			if flap > 0 {
 				id := must(x.AddFaults(faults(t, "port down,scope=device")...))(t)
-				must(x.RemoveFaults(id))(t)
-				moved := places[flap] != places[flap-1]
-				for events := map[EventType]bool{}; !events[EventPortActive] || moved && !events[EventGIDChange]; {
-					ev := must(x.GetAsyncEvent(ctx))(t)
-					ev.Ack()
-					events[ev.Type] = true
+				await := func(want ...EventType) {
+					for _, e := range want {
+						for got := EventType(0); got != e; {
+							ev := must(x.GetAsyncEvent(ctx))(t)
+							ev.Ack()
+							got = ev.Type
+						}
+					}
 				}
+				await(EventPortErr)
+				must(x.RemoveFaults(id))(t)
+				if places[flap] != places[flap-1] {
+					await(EventGIDChange)
+				}
+				await(EventPortActive)
 			}
 			for index := range 3 {
 				got := must(x.QueryGID(1, index))(t)
