@@ -61,26 +61,25 @@ func TestMLX5UCXAll(t *testing.T) {
 	}
 }
 
-// TestMLX5UCXNewer is the same with newer releases of UCX, whose ucx_perftest is started by mpirun.
+// TestMLX5UCXNewer is the same with a newer UCX, whose ucx_perftest is started by mpirun. The newest
+// Debian's libucx0 has no transport for verbs.
 func TestMLX5UCXNewer(t *testing.T) {
 	if !selection.takes(complete) || native != "" {
 		return
 	}
-	cases := ucxCases()
-	for _, r := range []release{newer(t), newest(t)} {
-		for tls, lane := range map[string]string{"ib": "rc_mlx5/mlx5_0:1", "ud_mlx5": "ud_mlx5/mlx5_0:1"} {
-			t.Run(r.name+"/"+tls, func(t *testing.T) {
-				d := oneRunOf(t, "mlx5_", "127.0.0.1")
-				argv := append([]string{"mpirun.openmpi", "--allow-run-as-root", "-n", "2", "ucx_perftest"}, ucxBatch(t, r, cases)...)
-				d.carried(t, messages(ucxMessages*uint64(len(cases))), func() {
-					out := d.run(t, slices.Concat([]string{"env", "UCX_TLS=" + tls, ucxDevices("mlx5_0"), "UCX_LOG_LEVEL=info"}, r.argv(argv...))...).ok()
-					ucxFinished(t, cases, out)
-					if !strings.Contains(out, lane) {
-						t.Errorf("UCX did not choose %s:\n%s", lane, out)
-					}
-				})
+	r, cases := newer(t), ucxCases()
+	for tls, lane := range map[string]string{"ib": "rc_mlx5/mlx5_0:1", "ud_mlx5": "ud_mlx5/mlx5_0:1"} {
+		t.Run(tls, func(t *testing.T) {
+			d := oneRunOf(t, "mlx5_", "127.0.0.1")
+			argv := append([]string{"mpirun.openmpi", "--allow-run-as-root", "-n", "2", "ucx_perftest"}, ucxBatch(t, r, cases)...)
+			d.carried(t, messages(ucxMessages*uint64(len(cases))), func() {
+				out := d.run(t, slices.Concat([]string{"env", "UCX_TLS=" + tls, ucxDevices("mlx5_0"), "UCX_LOG_LEVEL=info"}, r.argv(argv...))...).ok()
+				ucxFinished(t, cases, out)
+				if !strings.Contains(out, lane) {
+					t.Errorf("UCX did not choose %s:\n%s", lane, out)
+				}
 			})
-		}
+		})
 	}
 }
 
