@@ -61,8 +61,8 @@ func TestMLX5UCXAll(t *testing.T) {
 	}
 }
 
-// TestMLX5UCXNewer is the same with a newer UCX, whose ucx_perftest is started by mpirun. The newest
-// Debian's libucx0 has no transport for verbs.
+// TestMLX5UCXNewer is the same with a newer UCX, whose ucx_perftest is started by mpirun. The
+// newest Debian's libucx0 has no transport for verbs.
 func TestMLX5UCXNewer(t *testing.T) {
 	if !selection.takes(complete) || native != "" {
 		return
