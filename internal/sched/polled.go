@@ -2,8 +2,9 @@ package sched
 
 import "time"
 
-// Polled decides how long a thread pauses that polls for doorbells in memory, where nothing wakes
-// it up. It makes no system call and has no clock.
+// Polled decides how long a thread pauses that polls for doorbells in memory. Nothing wakes it up,
+// unless the program is guarded: then its next doorbell can be made to wait, and to wake the thread.
+// Polled makes no system call and has no clock.
 //
 //	the last doorbell is     with a processor to spare   without
 //	less than polledSpin ago no pause                    polledFirst
@@ -11,33 +12,56 @@ import "time"
 //
 // The part is at least polledFirst and at most polledLast. A processor is to spare while no more
 // threads are ready than there are processors: this one and the program's are among them.
+//
+// A guarded program has
+//
+//	just rung                no pause                    polledOpen
+//	rung less than polledSpin ago   no pause             the guard
+//	rung longer ago          the guard                   the guard
 type Polled struct {
 	Processors int
 	Ready      func() (threads int, ok bool) // Machine.Ready
 
-	last  time.Duration // when a doorbell was found
-	idle  time.Duration // since then, at the last look
-	spare bool
-	asked time.Duration // when Ready was
+	last    time.Duration // when a doorbell was found
+	idle    time.Duration // since then, at the last look
+	spare   bool
+	guarded bool          // at the last look
+	asked   time.Duration // when Ready was
+}
+
+// Pause is what to do until the next look.
+type Pause struct {
+	For time.Duration
+	// Guard: the next doorbell ends the pause. The thread looks once more when it has seen to that.
+	Guard bool
 }
 
 // Observe ends a look, which found doorbells or none, and returns the pause before the next one.
-func (p *Polled) Observe(now time.Duration, found bool) time.Duration {
+// guarded says that the pause may have a guard.
+func (p *Polled) Observe(now time.Duration, found, guarded bool) Pause {
 	if found || p.last == 0 {
 		p.last = now
 	}
 	idle := now - p.last
-	p.idle = idle
-	if idle < polledSpin && p.spares(now) {
-		return 0
+	p.idle, p.guarded = idle, guarded
+	switch {
+	case idle < polledSpin && p.spares(now):
+		return Pause{}
+	case guarded && found:
+		return Pause{For: polledOpen}
+	case guarded:
+		return Pause{For: polledLast, Guard: true}
 	}
-	return min(max(idle/polledPart, polledFirst), polledLast)
+	return Pause{For: min(max(idle/polledPart, polledFirst), polledLast)}
 }
+
+// Brief reports whether the next doorbell is expected soon.
+func (p *Polled) Brief() bool { return p.idle < Briefly }
 
 // Class reports whether the thread wants the real-time class for its next turns: a doorbell was
 // found lately, and no processor is to spare. Programs that poll then keep theirs until it wakes up
-// in the class.
-func (p *Polled) Class() bool { return p.idle < polledClass && !p.spare }
+// in the class. A program that waits for its doorbell has left its processor to the thread.
+func (p *Polled) Class() bool { return p.idle < polledClass && !p.spare && !p.guarded }
 
 // spares reports whether a processor is to spare, as of the last answer.
 func (p *Polled) spares(now time.Duration) bool {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -65,9 +66,7 @@ func (l *lent) write(c kernel.Caller, buf, _ uint64) (int64, error) {
 }
 
 func (l *lent) serve(page userfault.Range) {
-	poll := []unix.PollFd{{Fd: int32(l.handler.FD()), Events: unix.POLLIN}}
-	for poll[0].Revents == 0 {
-		_, _ = unix.Poll(poll, -1) // a signal may end it
+	for !l.handler.Await(time.Hour, false) { // a signal may end it
 	}
 	addr, ok := l.handler.Next()
 	if !ok || !page.Contains(addr) {

@@ -22,6 +22,7 @@ type userContext struct {
 	pages     *pages
 	clock     deviceClock
 	poller    poller
+	guard     guard
 	doorbells doorbells
 	closed    atomic.Bool
 
@@ -56,6 +57,7 @@ func (c *userContext) Close(bool) {
 		return
 	}
 	c.poller.stop()
+	c.guard.close()
 	c.labels.close()
 	c.pages.close()
 	c.budget.Give(openCost)

@@ -3,6 +3,7 @@ package mlx5
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -27,7 +28,10 @@ type pages struct {
 }
 
 // page is one of them.
-type page struct{ mem []byte }
+type page struct {
+	mem    []byte
+	offset int64 // in the file
+}
 
 // word is 8 bytes of a page.
 type word struct {
@@ -71,7 +75,7 @@ func (p *pages) add(at int64, n int) ([]*page, error) {
 	p.chunks = append(p.chunks, mem)
 	list := make([]*page, n)
 	for i := range list {
-		list[i] = &page{mem: mem[i*provider.PageSize:][:provider.PageSize]}
+		list[i] = &page{mem: mem[i*provider.PageSize:][:provider.PageSize], offset: at + int64(i)*provider.PageSize}
 	}
 	return list, nil
 }
@@ -105,6 +109,14 @@ func (p *pages) take(words []word, found func(i int)) (ok bool) {
 		ok = true
 	})
 	return ok
+}
+
+// rings reports whether one of these words is not zero.
+func (p *pages) rings(words []word) (rings bool) {
+	p.access(func() {
+		rings = slices.ContainsFunc(words, func(w word) bool { return atomic.LoadUint64(w.pointer()) != 0 })
+	})
+	return rings
 }
 
 // access calls f, which may access the pages, if they are there.

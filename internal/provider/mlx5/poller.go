@@ -29,6 +29,7 @@ type poller struct {
 	// Those of the thread at work:
 	policy sched.Polled
 	hit    []bool
+	rung   bool // the guard has a store that waits
 	ready  []*queuePair
 	spans  []rxe.Span
 	record [][4]byte
@@ -100,15 +101,48 @@ func (p *poller) run(w *standby.Worker) {
 	}()
 	thread := sched.Thread{Class: p.class}
 	defer thread.End()
+	g := &p.c.guard
+	if g.state.Load() != guardOpen { // the worker before this one was blocked
+		w.Enter()
+		g.release(nil)
+		if !w.Leave() {
+			return
+		}
+	}
 	for !p.stopping.Load() {
 		found, inPlace := p.look(w)
 		if !inPlace {
 			return
 		}
-		pause := p.policy.Observe(sched.Now(), found)
+		pause := p.policy.Observe(sched.Now(), found, g.usable.Load())
 		thread.UpdateClass(p.policy.Class())
-		p.pause(pause)
+		if !p.wait(w, pause) {
+			return
+		}
 	}
+}
+
+// wait waits until the next look. It reports whether the thread is still in its place.
+func (p *poller) wait(w *standby.Worker, pause sched.Pause) (inPlace bool) {
+	g := &p.c.guard
+	armed := g.state.Load() == guardArmed
+	switch {
+	case pause.Guard && !armed:
+		w.Enter()
+		g.arm() // and look once more
+		return w.Leave()
+	case pause.For == 0 && armed: // the thread spins, and is not told of stores
+		w.Enter()
+		g.release(nil)
+		return w.Leave()
+	case pause.For > 0 && g.usable.Load():
+		g.shares.Store(!pause.Guard)
+		p.rung = g.await(pause.For, p.policy.Brief())
+		g.shares.Store(false)
+	default:
+		p.pause(pause.For)
+	}
+	return true
 }
 
 func (p *poller) pause(d time.Duration) {
@@ -140,12 +174,33 @@ func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 	if !ok {
 		p.stopping.Store(true)
 	}
-	if !found {
+	g := &p.c.guard
+	if found {
+		g.landed()
+	}
+	if !found && !p.rung {
 		return false, true
 	}
 	w.Enter()
+	if p.rung {
+		g.rung(func(page *page) { p.mark(r, page) })
+	}
+	g.armOthers()
 	p.serve(r)
+	if p.rung {
+		g.release(&r.words)
+		p.rung = false
+	}
 	return true, w.Leave()
+}
+
+// mark adds the registers of a page to those that have rung.
+func (p *poller) mark(r *ringing, page *page) {
+	for i, w := range r.words {
+		if w.page == page {
+			p.hit[i] = true
+		}
+	}
 }
 
 // serve serves what has rung. A batch of each queue pair comes before the second one of any.

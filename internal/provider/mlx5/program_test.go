@@ -32,6 +32,7 @@ type program struct {
 	uar   *uar // for queue pairs; nil: the device gives registers
 	// sharesUAR: queue pairs use one page of registers, and not one each
 	sharesUAR bool
+	process   *process // lends its faults; nil: none does
 	end       uint64 // of what is allocated
 }
 
@@ -49,13 +50,16 @@ func newProgram(t testing.TB, dev *rxe.Device) *program {
 	return p
 }
 
-func newProgramOf(t testing.TB, dev *rxe.Device, libCaps uint64) *program {
+func newProgramOf(t testing.TB, dev *rxe.Device, libCaps uint64, prepare ...func(*userContext)) *program {
 	t.Helper()
 	c := must.Get[provider.Context](t)(Driver{Profile: ConnectX6}.Open(provider.Open{
 		Device: dev.Whole(), Budget: quota.New(quota.Cost{}), Offsets: provider.NewOffsets()}))
 	t.Cleanup(func() { c.Close(false) })
 	p := &program{t: t, dev: dev, ctx: c.(*userContext), end: memBase,
 		mem: &simnet.Memory{Base: memBase, Data: make([]byte, memSize)}}
+	for _, f := range prepare {
+		f(p.ctx)
+	}
 	p.dom = must.Get[*rxe.PD](t)(dev.AllocPD())
 	p.mr = must.Get[*rxe.MR](t)(p.dom.RegMR(p.mem, memBase, memSize, memBase, rxedev.Rights))
 	p.mw = must.Get[*rxe.MW](t)(p.dom.AllocMW(rxe.MWType2))
@@ -114,6 +118,20 @@ func (u *udata) Space() (rxe.Memory, error) {
 		return u.p.space, nil
 	}
 	return u.p.mem, nil
+}
+
+func (u *udata) LendFaults(got func(int, error)) {
+	if u.p.process == nil {
+		got(-1, unix.EPERM)
+	} else {
+		got(u.p.process.lend())
+	}
+}
+func (u *udata) Mappings() string {
+	if u.p.process == nil {
+		return ""
+	}
+	return u.p.process.maps()
 }
 
 // ask makes the private part of a request.

@@ -130,7 +130,10 @@ func (t tracee) setSignals(mask uint64) error { return t.signals(unix.PTRACE_SET
 
 func (t tracee) signals(request uintptr, mask *uint64) error {
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, request, uintptr(t), unsafe.Sizeof(*mask), uintptr(unsafe.Pointer(mask)), 0, 0)
-	return errorOf(errno)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // isUserfault reports whether a descriptor is a userfaultfd.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -34,8 +35,13 @@ type Range struct{ Start, Len uint64 }
 func (r Range) Contains(addr uint64) bool { return addr-r.Start < r.Len }
 
 // Handler is a userfaultfd of another process. Its calls may block as long as that process likes:
-// it may have kept a descriptor of the same file.
-type Handler struct{ fd int }
+// it may have kept a descriptor of the same file. After Close they fail.
+type Handler struct {
+	fd     int
+	mu     sync.Mutex // a leaf lock, not held for calls
+	calls  int        // that use fd
+	closed bool
+}
 
 // New takes over a userfaultfd, also if it fails. The descriptor does not block.
 func New(fd int) (*Handler, error) {
@@ -44,16 +50,31 @@ func New(fd int) (*Handler, error) {
 		_ = unix.Close(fd) // there is nothing to write back
 		return nil, fmt.Errorf("userfaultfd has no write protection of shared memory (Linux 5.19): %w", errno)
 	}
-	return &Handler{fd}, nil
+	return &Handler{fd: fd}, nil
 }
 
-// FD is readable while a thread waits for a store.
-func (h *Handler) FD() int { return h.fd }
+// Await waits until a thread waits for a store, or d has passed. With brief it does not tell Go's
+// runtime that the thread waits: see sched.AwaitBriefly.
+func (h *Handler) Await(d time.Duration, brief bool) (stores bool) {
+	if !h.enter() {
+		return false
+	}
+	defer h.leave()
+	p := unix.PollFd{Fd: int32(h.fd), Events: unix.POLLIN}
+	limit := unix.NsecToTimespec(d.Nanoseconds())
+	call := unix.Syscall6
+	if brief {
+		call = unix.RawSyscall6
+	}
+	// a signal may end it
+	_, _, _ = call(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+	return p.Revents&unix.POLLIN != 0
+}
 
 // Register makes a range one that can be protected. It may have been registered before.
 func (h *Handler) Register(r Range) error {
 	arg := [4]uint64{r.Start, r.Len, registerWP, 0}
-	return errorOf(ioctl(h.fd, registerReq, unsafe.Pointer(&arg)))
+	return h.call(registerReq, unsafe.Pointer(&arg))
 }
 
 // Protect has the next store to each page of a range wait.
@@ -64,11 +85,26 @@ func (h *Handler) Release(r Range) error { return h.protect(r, 0) }
 
 func (h *Handler) protect(r Range, mode uint64) error {
 	arg := [3]uint64{r.Start, r.Len, mode}
-	return errorOf(ioctl(h.fd, protectReq, unsafe.Pointer(&arg)))
+	return h.call(protectReq, unsafe.Pointer(&arg))
+}
+
+func (h *Handler) call(request uintptr, arg unsafe.Pointer) error {
+	if !h.enter() {
+		return unix.EBADF
+	}
+	defer h.leave()
+	if errno := ioctl(h.fd, request, arg); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // Next returns the address of the page of a store that waits and was not returned before.
 func (h *Handler) Next() (addr uint64, ok bool) {
+	if !h.enter() {
+		return 0, false
+	}
+	defer h.leave()
 	var b [messageSize]byte
 	n, err := unix.Read(h.fd, b[:])
 	if err != nil || n != messageSize || b[0] != eventFault {
@@ -77,8 +113,39 @@ func (h *Handler) Next() (addr uint64, ok bool) {
 	return binary.NativeEndian.Uint64(b[faultAddress:]), true
 }
 
-// Close lets all stores go on.
-func (h *Handler) Close() { _ = unix.Close(h.fd) }
+// Close lets all stores go on, when the calls in hand have ended.
+func (h *Handler) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.closed = true
+		h.closeUnused()
+	}
+}
+
+func (h *Handler) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.calls++
+	return true
+}
+
+func (h *Handler) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls--
+	h.closeUnused()
+}
+
+// closeUnused closes the file behind the last call. mu is held.
+func (h *Handler) closeUnused() {
+	if h.closed && h.calls == 0 {
+		_ = unix.Close(h.fd) // there is nothing to write back
+	}
+}
 
 // Supported returns why this process cannot have such a file, nil if it can. A program in the same
 // container can then, too.
@@ -96,12 +163,5 @@ var Supported = sync.OnceValue(func() error {
 
 func ioctl(fd int, request uintptr, arg unsafe.Pointer) unix.Errno {
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg))
-	return errno
-}
-
-func errorOf(errno unix.Errno) error {
-	if errno == 0 {
-		return nil
-	}
 	return errno
 }

@@ -1,0 +1,272 @@
+package mlx5
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/sys/userfault"
+)
+
+// guard has the program wait at its next store to a register, and tells the poller. It is a help:
+// the poller looks at the registers at times, whether there was a store that it was told of or not.
+//
+//	state   the program's pages  becomes
+//	open    can be written       armed, by the poller that finds no more doorbells
+//	armed   are protected        rung, when a store waits and its doorbell was served
+//	rung    can be written       open, when that store is seen
+//
+// On a machine with no processor to spare, the poller of another open arms an open guard, too,
+// before it serves its own doorbell: the doorbell may be what this program waits for before it rings
+// again. The two would miss each other's doorbells otherwise.
+type guard struct {
+	pages  *pages
+	budget *quota.Budget
+
+	mu      sync.Mutex // a leaf lock, held for calls of the handler: those who take it may block
+	asked   bool
+	handler *userfault.Handler // nil: there is none
+	places  []*place
+	next    []*place // those to come
+	why     error    // why there is none
+	closed  bool
+
+	usable atomic.Bool            // there is a handler
+	state  atomic.Uint32          // guardState
+	shares atomic.Bool            // another poller may arm it
+	words  atomic.Pointer[[]word] // where the store of state rung lands
+}
+
+type guardState = uint32
+
+const (
+	guardOpen guardState = iota
+	guardRung
+	guardArmed
+)
+
+// place is where the program has mapped a page with registers.
+type place struct {
+	userfault.Range
+	page *page
+	open bool // it can be written
+}
+
+var guardCost = quota.Cost{Files: 1}
+
+// cover has the guard cover pages with registers. It is called while the program waits in a call
+// that makes a queue pair, for which it has mapped its register.
+func (g *guard) cover(u provider.UData, registers []*page) {
+	l, ok := u.(provider.Lender)
+	if ok && g.wants(registers) && g.found(placesOf(l.Mappings(), g.pages.file, registers)) {
+		l.LendFaults(g.adopt)
+	}
+}
+
+// wants reports whether one of these pages has no place, and may get one.
+func (g *guard) wants(registers []*page) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.closed && g.why == nil && g.lacksAny(registers)
+}
+
+// found adds places. It reports whether the program has to be asked for a userfaultfd.
+func (g *guard) found(places []*place) (ask bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.next = append(g.next, places...)
+	if g.asked {
+		g.extend()
+		return false
+	}
+	g.asked = true
+	return true
+}
+
+// lacksAny reports whether one of these pages has no place. mu is held.
+func (g *guard) lacksAny(registers []*page) bool {
+	for _, p := range registers {
+		if !slices.ContainsFunc(g.places, func(at *place) bool { return at.page == p }) {
+			return true
+		}
+	}
+	return false
+}
+
+// adopt begins to guard with the userfaultfd that the program has lent.
+func (g *guard) adopt(fd int, err error) {
+	var h *userfault.Handler
+	if err == nil {
+		h, err = userfault.New(fd)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err == nil {
+		err = g.budget.Take(guardCost)
+	}
+	switch {
+	case err == nil && !g.closed:
+		g.handler = h
+		changeGuards(func(list []*guard) []*guard { return append(list, g) })
+		g.extend()
+		return
+	case err == nil:
+		g.budget.Give(guardCost)
+	default:
+		g.why = err
+	}
+	if h != nil {
+		h.Close()
+	}
+}
+
+// extend guards the next places. mu is held.
+func (g *guard) extend() {
+	if g.handler == nil {
+		return
+	}
+	for _, at := range g.next {
+		if slices.ContainsFunc(g.places, func(old *place) bool { return old.Range == at.Range }) {
+			continue
+		}
+		if err := g.handler.Register(at.Range); err != nil {
+			g.lose(err)
+			return
+		}
+		g.places = append(g.places, at)
+	}
+	g.next = nil
+	g.usable.Store(len(g.places) > 0)
+	g.state.CompareAndSwap(guardArmed, guardOpen) // the new ones are not protected
+}
+
+// lose ends guarding: no store waits any more. mu is held.
+func (g *guard) lose(why error) {
+	g.usable.Store(false)
+	g.state.Store(guardOpen)
+	g.why, g.places, g.next = why, nil, nil
+	if g.handler != nil {
+		changeGuards(func(list []*guard) []*guard { return without(list, g) })
+		g.handler.Close()
+		g.handler = nil
+		g.budget.Give(guardCost)
+	}
+}
+
+func (g *guard) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	g.lose(unix.EBADF)
+}
+
+// arm has the next store wait.
+func (g *guard) arm() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, at := range g.places {
+		if !at.open {
+			continue
+		}
+		if err := g.handler.Protect(at.Range); err != nil {
+			g.lose(err) // the program has unmapped it
+			return
+		}
+		at.open = false
+	}
+	if g.handler != nil {
+		g.state.Store(guardArmed)
+	}
+}
+
+// await waits until a store waits, or some time has passed.
+func (g *guard) await(d time.Duration, brief bool) (rung bool) {
+	g.mu.Lock()
+	h := g.handler
+	g.mu.Unlock()
+	return h != nil && h.Await(d, brief)
+}
+
+// rung calls hit for each page that has a store that waits.
+func (g *guard) rung(hit func(*page)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.handler != nil {
+		addr, ok := g.handler.Next()
+		if !ok {
+			return
+		}
+		for _, at := range g.places {
+			if at.Contains(addr) {
+				hit(at.page)
+			}
+		}
+	}
+}
+
+// release lets the stores that wait go on, and all that follow. They land in one of these words.
+func (g *guard) release(words *[]word) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.words.Store(words)
+	g.state.Store(guardRung)
+	for _, at := range g.places {
+		if err := g.handler.Release(at.Range); err != nil {
+			g.lose(err) // the program has unmapped it
+			return
+		}
+		at.open = true
+	}
+}
+
+// landed says that the poller has seen a store.
+func (g *guard) landed() { g.state.CompareAndSwap(guardRung, guardOpen) }
+
+// guards are those of all opens.
+var guards struct {
+	mu   sync.Mutex
+	list atomic.Pointer[[]*guard]
+}
+
+func changeGuards(change func([]*guard) []*guard) {
+	guards.mu.Lock()
+	defer guards.mu.Unlock()
+	var list []*guard
+	if old := guards.list.Load(); old != nil {
+		list = slices.Clone(*old)
+	}
+	list = change(list)
+	guards.list.Store(&list)
+}
+
+// armOthers arms the guards of other opens whose pollers wait for a doorbell and have left them
+// open. A serve that follows may be what their programs wait for.
+func (g *guard) armOthers() {
+	list := guards.list.Load()
+	if list == nil {
+		return
+	}
+	for _, other := range *list {
+		if other != g && other.shares.Load() && other.hasLanded() {
+			other.arm()
+		}
+	}
+}
+
+// hasLanded waits a little until the store of state rung is seen. A page that is protected before
+// has the same store wait again. It reports whether the guard is open.
+func (g *guard) hasLanded() bool {
+	words := g.words.Load()
+	for end := sched.Now() + landing; g.state.Load() == guardRung && sched.Now() < end; {
+		if words == nil || g.pages.rings(*words) {
+			g.landed()
+		}
+	}
+	return g.state.Load() == guardOpen
+}

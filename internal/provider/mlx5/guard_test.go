@@ -1,0 +1,193 @@
+package mlx5
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// crowded is a machine that has no processor to spare.
+func crowded(c *userContext) { c.poller.policy.Ready = func() (int, bool) { return 1 << 10, true } }
+
+// guarded returns a connected pair of a program that lends its faults.
+func guarded(t *testing.T) (a, b *pair) {
+	t.Helper()
+	p := newProgramOf(t, rxedev.New(t), libDynamicUAR, crowded)
+	p.uar, p.sharesUAR = must.Get[*uar](t)(p.ctx.newUAR()), true
+	p.process = newProcess(t, p.ctx.FD(), p.uar.offset)
+	a, b = p.newQP(rxe.QPRC, 1), p.newQP(rxe.QPRC, 2)
+	a.connect(b)
+	b.connect(a)
+	return a, b
+}
+
+func (q *pair) awaitState(want guardState) {
+	q.t.Helper()
+	must.Eventually(q.t, fmt.Sprintf("the guard has state %d", want), func() bool { return q.ctx.guard.state.Load() == want })
+}
+
+// send posts a SEND up to its doorbell, and returns how much the device has taken of the queue.
+func (q *pair) sends(peer *pair) (taken func() uint16) {
+	peer.receive(peer.piece(0, 8))
+	q.put(opSend, signaled, 0, q.piece(64, 8))
+	q.put32(q.rec+4, uint32(q.posted))
+	return q.mem.(*queuePair).send.index
+}
+
+// TestGuard: a store to a register waits until its doorbell was served, each time.
+func TestGuard(t *testing.T) {
+	a, b := guarded(t)
+	for range 4 {
+		a.awaitState(guardArmed)
+		taken := a.sends(b)
+		a.process.store()
+		a.process.await()
+		if n := taken(); n != a.posted {
+			t.Fatalf("the store has landed, and %d of %d blocks were served", n, a.posted)
+		}
+		must.Eventually(t, "the SEND has completed", func() bool { _, ok := a.send.poll(); return ok })
+	}
+}
+
+// TestGuardEnds: a store waits for nobody when there is no guard any more, and its doorbell is
+// still found.
+func TestGuardEnds(t *testing.T) {
+	for what, end := range map[string]func(*userContext){
+		"closed":   func(c *userContext) { c.guard.close() },
+		"released": func(c *userContext) { c.guard.release(nil) },
+		"gone":     func(c *userContext) { c.guard.handler.Close() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			a, b := guarded(t)
+			a.awaitState(guardArmed)
+			a.sends(b)
+			end(a.ctx)
+			a.process.store()
+			a.process.await()
+			must.Eventually(t, "the SEND has completed", func() bool { _, ok := a.send.poll(); return ok })
+		})
+	}
+}
+
+// TestGuardOfTheDead: a program that was killed while its store waits ends, and so does its open.
+func TestGuardOfTheDead(t *testing.T) {
+	g, at := bareGuard(t)
+	g.arm()
+	at.store()
+	must.Eventually(t, "a store waits", func() bool { return g.await(10*longPause, false) })
+	must.OK(t, unix.Kill(at.pid, unix.SIGKILL))
+	if line, err := at.out.ReadString('\n'); err == nil {
+		t.Errorf("the store has landed: %q", line)
+	}
+	g.release(nil)
+	g.arm()
+	if g.usable.Load() {
+		t.Error("a program that has ended is guarded")
+	}
+}
+
+// bareGuard is a guard without a poller.
+func bareGuard(t *testing.T) (*guard, *process) {
+	t.Helper()
+	p := must.Get[*pages](t)(newPages())
+	g := &guard{pages: p, budget: quota.New(quota.Cost{})}
+	t.Cleanup(func() { g.close(); p.close() })
+	list := must.Get[[]*page](t)(p.add(0, 1))
+	at := newProcess(t, p.file, 0)
+	g.cover(&udata{p: &program{process: at}}, list)
+	if !g.usable.Load() {
+		t.Fatal("no guard: ", g.why)
+	}
+	words := wordsOf(list[0], 0)
+	g.words.Store(&words)
+	return g, at
+}
+
+// TestGuardOfOthers: the poller of another open arms a guard whose poller waits, unless a store of
+// its program has still to land.
+func TestGuardOfOthers(t *testing.T) {
+	g, at := bareGuard(t)
+	other := new(guard)
+	other.armOthers()
+	if g.state.Load() != guardOpen {
+		t.Error("a guard is armed whose poller does not wait")
+	}
+	g.shares.Store(true)
+	g.state.Store(guardRung)
+	other.armOthers()
+	if g.state.Load() != guardRung {
+		t.Error("a guard is armed whose program has not stored yet")
+	}
+	at.store()
+	at.await()
+	other.armOthers()
+	if g.state.Load() != guardArmed {
+		t.Error("a guard is not armed")
+	}
+	at.store()
+	must.Eventually(t, "a store waits", func() bool { return g.await(10*longPause, false) })
+	hits := 0
+	g.rung(func(*page) { hits++ })
+	words := wordsOf(g.places[0].page, 0)
+	g.release(&words)
+	at.await()
+	if hits != 1 {
+		t.Errorf("%d pages have rung", hits)
+	}
+}
+
+// TestGuardRefused: a program that cannot lend its faults is asked once, and gives nothing back.
+func TestGuardRefused(t *testing.T) {
+	p := must.Get[*pages](t)(newPages())
+	defer p.close()
+	list := must.Get[[]*page](t)(p.add(0, 1))
+	g := &guard{pages: p, budget: quota.New(quota.Cost{})}
+	u := &udata{p: new(program)}
+	g.cover(u, list)
+	g.cover(u, list)
+	if g.why == nil || g.usable.Load() {
+		t.Errorf("guarded: %t, because of %v", g.usable.Load(), g.why)
+	}
+	g.arm()
+	g.release(nil)
+	g.close()
+}
+
+// TestPlaces: only mappings of the file are guarded that the program can write and others see.
+func TestPlaces(t *testing.T) {
+	p := must.Get[*pages](t)(newPages())
+	defer p.close()
+	list := must.Get[[]*page](t)(p.add(2*provider.PageSize, 2))
+	var st unix.Stat_t
+	must.OK(t, unix.Fstat(p.file, &st))
+	file := fmt.Sprintf("%02x:%02x %d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	maps := strings.ReplaceAll(`7000-9000 rw-s 00002000 FILE /memfd:gorxe-uverbs (deleted)
+b000-c000 r--s 00002000 FILE /memfd:gorxe-uverbs (deleted)
+c000-d000 rw-p 00002000 FILE /memfd:gorxe-uverbs (deleted)
+d000-e000 rw-s 00009000 FILE /memfd:gorxe-uverbs (deleted)
+e000-f000 rw-s 00002000 00:00 1 /memfd:gorxe-uverbs (deleted)
+10000-13000 rw-s 00001000 FILE
+x-y rw-s z FILE
+2000-1000 rw-s 00002000 FILE
+1000-2000 rw-s
+`, "FILE", file)
+	var got []string
+	for _, at := range placesOf(maps, p.file, list) {
+		got = append(got, fmt.Sprintf("%x %x", at.Start, at.page.offset))
+	}
+	if want := "[7000 2000 8000 3000 11000 2000 12000 3000]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if self := must.Get[[]byte](t)(os.ReadFile("/proc/self/maps")); len(placesOf(string(self), p.file, list)) != 2 {
+		t.Errorf("not the pages of this process: %s", self)
+	}
+}
