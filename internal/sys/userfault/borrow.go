@@ -89,10 +89,6 @@ func (t tracee) borrow(pidfd int) (fd int, err error) {
 	return t.makeFile(pidfd)
 }
 
-// mostStops bounds the stops for other reasons, such as signals. Half: a program with many signals
-// does not lend its faults.
-const mostStops = 16
-
 // awaitInterrupt waits until the thread has stopped where seize said.
 func (t tracee) awaitInterrupt() error {
 	for range mostStops {
