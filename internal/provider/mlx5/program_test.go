@@ -33,7 +33,7 @@ type program struct {
 	// sharesUAR: queue pairs use one page of registers, and not one each
 	sharesUAR bool
 	process   *process // lends its faults; nil: none does
-	end       uint64 // of what is allocated
+	end       uint64   // of what is allocated
 }
 
 const (
