@@ -1,6 +1,7 @@
 package mlx5
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/sys/userfault"
+	"github.com/gorxe/gorxe/rxe"
 )
 
 // guard has the program wait at its next store to a register, and tells the poller. It is a help:
@@ -31,6 +33,7 @@ type guard struct {
 
 	mu      sync.Mutex // a leaf lock, held for calls of the handler: those who take it may block
 	asked   bool
+	space   rxe.Memory         // whose faults they are; nil: not known yet
 	handler *userfault.Handler // nil: there is none
 	places  []*place
 	next    []*place // those to come
@@ -60,19 +63,29 @@ type place struct {
 
 var guardCost = quota.Cost{Files: 1}
 
-// cover has the guard cover pages with registers. It is called while the program waits in a call
-// that makes a queue pair, for which it has mapped its register.
-func (g *guard) cover(u provider.UData, registers []*page) {
+// cover has the guard cover pages with registers, of an address space. It is called while the
+// program waits in a call that makes a queue pair, for which it has mapped its register. After a
+// fork both processes may have the pages. Nobody is told of the stores of the second one, so there
+// is no guard if that one makes queue pairs.
+func (g *guard) cover(u provider.UData, space rxe.Memory, registers []*page) {
 	l, ok := u.(provider.Lender)
-	if ok && g.wants(registers) && g.found(placesOf(l.Mappings(), g.pages.file, registers)) {
+	if ok && g.wants(space, registers) && g.found(placesOf(l.Mappings(), g.pages.file, registers)) {
 		l.LendFaults(g.adopt)
 	}
 }
 
+var errSpaces = errors.New("two processes have queue pairs of one open")
+
 // wants reports whether one of these pages has no place, and may get one.
-func (g *guard) wants(registers []*page) bool {
+func (g *guard) wants(space rxe.Memory, registers []*page) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.space == nil {
+		g.space = space
+	}
+	if g.space != space && g.why == nil {
+		g.lose(errSpaces)
+	}
 	return !g.closed && g.why == nil && g.lacksAny(registers)
 }
 
@@ -111,7 +124,7 @@ func (g *guard) adopt(fd int, err error) {
 		err = g.budget.Take(guardCost)
 	}
 	switch {
-	case err == nil && !g.closed:
+	case err == nil && !g.closed && g.why == nil:
 		g.handler = h
 		changeGuards(func(list []*guard) []*guard { return append(list, g) })
 		g.extend()

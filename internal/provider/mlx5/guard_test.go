@@ -12,6 +12,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
+	"github.com/gorxe/gorxe/internal/test/simnet"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -103,7 +104,7 @@ func bareGuard(t *testing.T) (*guard, *process) {
 	t.Cleanup(func() { g.close(); p.close() })
 	list := must.Get[[]*page](t)(p.add(0, 1))
 	at := newProcess(t, p.file, 0)
-	g.cover(&udata{p: &program{process: at}}, list)
+	g.cover(&udata{p: &program{process: at}}, at.space(), list)
 	if !g.usable.Load() {
 		t.Fatal("no guard: ", g.why)
 	}
@@ -152,14 +153,38 @@ func TestGuardRefused(t *testing.T) {
 	list := must.Get[[]*page](t)(p.add(0, 1))
 	g := &guard{pages: p, budget: quota.New(quota.Cost{})}
 	u := &udata{p: new(program)}
-	g.cover(u, list)
-	g.cover(u, list)
+	g.cover(u, nil, list)
+	g.cover(u, nil, list)
 	if g.why == nil || g.usable.Load() {
 		t.Errorf("guarded: %t, because of %v", g.usable.Load(), g.why)
 	}
 	g.arm()
 	g.release(nil)
 	g.close()
+}
+
+// TestGuardOfTwo: a program whose child makes queue pairs of the same open is not guarded.
+func TestGuardOfTwo(t *testing.T) {
+	g, at := bareGuard(t)
+	u := &udata{p: &program{process: at}}
+	g.cover(u, at.space(), g.pagesOf())
+	if !g.usable.Load() {
+		t.Error("a second queue pair ends the guard: ", g.why)
+	}
+	g.arm()
+	g.cover(u, new(simnet.Memory), g.pagesOf())
+	if g.usable.Load() || g.state.Load() != guardOpen {
+		t.Error("two processes are guarded")
+	}
+	at.store()
+	at.await()
+}
+
+func (g *guard) pagesOf() (list []*page) {
+	for _, at := range g.places {
+		list = append(list, at.page)
+	}
+	return list
 }
 
 // TestPlaces: only mappings of the file are guarded that the program can write and others see.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/simnet"
+	"github.com/gorxe/gorxe/rxe"
 )
 
 // processEnv makes the test binary a process, which has a page of registers at this offset of its
@@ -37,6 +39,7 @@ type process struct {
 	t     testing.TB
 	pid   int
 	fault int // its userfaultfd
+	mem   simnet.Memory
 	in    io.Writer
 	out   *bufio.Reader
 }
@@ -75,6 +78,9 @@ func (p *process) lend() (int, error) {
 	p.await()
 	return fd, err
 }
+
+// space stands for its address space.
+func (p *process) space() rxe.Memory { return &p.mem }
 
 func (p *process) maps() string {
 	return string(must.Get[[]byte](p.t)(os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.pid))))
