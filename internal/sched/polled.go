@@ -6,18 +6,13 @@ import "time"
 // unless the program is guarded: then its next doorbell can be made to wait, and to wake the thread.
 // Polled makes no system call and has no clock.
 //
-//	the last doorbell is     with a processor to spare   without
-//	less than polledSpin ago no pause                    polledFirst
-//	longer ago               a part of that time         a part of that time
+//	the last doorbell is       with a processor to spare   without
+//	less than polledSpin ago   no pause                    polledFirst
+//	longer ago                 a part of that time         a part of that time
+//	polledGuard ago or longer  the same, or guarded        the same, or guarded
 //
 // The part is at least polledFirst and at most polledLast. A processor is to spare while no more
 // threads are ready than there are processors: this one and the program's are among them.
-//
-// A guarded program has
-//
-//	just rung                no pause                    polledOpen
-//	rung less than polledSpin ago   no pause             the guard
-//	rung longer ago          the guard                   the guard
 type Polled struct {
 	Processors int
 	Ready      func() (threads int, ok bool) // Machine.Ready
@@ -43,25 +38,20 @@ func (p *Polled) Observe(now time.Duration, found, guarded bool) Pause {
 		p.last = now
 	}
 	idle := now - p.last
-	p.idle, p.guarded = idle, guarded
+	p.idle = idle
 	switch {
 	case idle < polledSpin && p.spares(now):
 		return Pause{}
-	case guarded && found:
-		return Pause{For: polledOpen}
-	case guarded:
+	case guarded && idle >= polledGuard:
 		return Pause{For: polledLast, Guard: true}
 	}
 	return Pause{For: min(max(idle/polledPart, polledFirst), polledLast)}
 }
 
-// Brief reports whether the next doorbell is expected soon.
-func (p *Polled) Brief() bool { return p.idle < Briefly }
-
 // Class reports whether the thread wants the real-time class for its next turns: a doorbell was
 // found lately, and no processor is to spare. Programs that poll then keep theirs until it wakes up
-// in the class. A program that waits for its doorbell has left its processor to the thread.
-func (p *Polled) Class() bool { return p.idle < polledClass && !p.spare && !p.guarded }
+// in the class.
+func (p *Polled) Class() bool { return p.idle < polledClass && !p.spare }
 
 // spares reports whether a processor is to spare, as of the last answer.
 func (p *Polled) spares(now time.Duration) bool {

@@ -58,25 +58,24 @@ func TestPolledClass(t *testing.T) {
 	}
 }
 
-// TestPolledGuarded: the next doorbell of a guarded program ends the pause, except where a thread
-// spins, and right behind a doorbell. Such a thread does not want the class.
+// TestPolledGuarded: a guarded program has a guard once it has not rung for a while, and the same
+// pauses as others before.
 func TestPolledGuarded(t *testing.T) {
-	guard, open := Pause{For: polledLast, Guard: true}, Pause{For: polledOpen}
-	for _, c := range []struct {
-		ready int
-		idle  time.Duration
-		want  Pause
-	}{
-		{2, 0, Pause{}}, {2, polledSpin - 1, Pause{}}, {2, polledSpin, guard}, {2, time.Second, guard},
-		{3, 0, open}, {3, 1, guard}, {3, polledSpin, guard}, {3, time.Second, guard},
-	} {
-		p := Polled{Processors: 2, Ready: func() (int, bool) { return c.ready, true }}
-		got := p.Observe(time.Hour, true, true)
-		if c.idle > 0 {
-			got = p.Observe(time.Hour+c.idle, false, true)
-		}
-		if got != c.want || p.Class() || p.Brief() != (c.idle < Briefly) {
-			t.Errorf("%+v: %+v, in the class: %t, brief: %t", c, got, p.Class(), p.Brief())
+	for _, ready := range []int{2, 3} {
+		for _, idle := range []time.Duration{0, 1, polledSpin, polledGuard - 1, polledGuard, time.Second} {
+			var got [2]Pause
+			for i := range got {
+				p := Polled{Processors: 2, Ready: func() (int, bool) { return ready, true }}
+				p.Observe(time.Hour, true, i > 0)
+				got[i] = p.Observe(time.Hour+idle, false, i > 0)
+			}
+			want := got[0]
+			if idle >= polledGuard {
+				want = Pause{For: polledLast, Guard: true}
+			}
+			if got[1] != want || got[0].Guard {
+				t.Errorf("%d ready, %v: %+v, want %+v; without a guard %+v", ready, idle, got[1], want, got[0])
+			}
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (l *lent) write(c kernel.Caller, buf, _ uint64) (int64, error) {
 }
 
 func (l *lent) serve(page userfault.Range) {
-	for !l.handler.Await(time.Hour, false) { // a signal may end it
+	for !l.handler.Await(time.Hour) { // a signal may end it
 	}
 	addr, ok := l.handler.Next()
 	if !ok || !page.Contains(addr) {

@@ -11,22 +11,13 @@ import (
 
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/sys/userfault"
 	"github.com/gorxe/gorxe/rxe"
 )
 
 // guard has the program wait at its next store to a register, and tells the poller. It is a help:
-// the poller looks at the registers at times, whether there was a store that it was told of or not.
-//
-//	state   the program's pages  becomes
-//	open    can be written       armed, by the poller that finds no more doorbells
-//	armed   are protected        rung, when a store waits and its doorbell was served
-//	rung    can be written       open, when that store is seen
-//
-// On a machine with no processor to spare, the poller of another open arms an open guard, too,
-// before it serves its own doorbell: the doorbell may be what this program waits for before it rings
-// again. The two would miss each other's doorbells otherwise.
+// the poller looks at the registers at times, whether it is told of a store or not. While the guard
+// is armed, the program's pages are protected.
 type guard struct {
 	pages  *pages
 	budget *quota.Budget
@@ -40,25 +31,14 @@ type guard struct {
 	why     error    // why there is none
 	closed  bool
 
-	usable atomic.Bool            // there is a handler
-	state  atomic.Uint32          // guardState
-	shares atomic.Bool            // another poller may arm it
-	words  atomic.Pointer[[]word] // where the store of state rung lands
+	usable atomic.Bool // there is a handler
+	armed  atomic.Bool
 }
-
-type guardState = uint32
-
-const (
-	guardOpen guardState = iota
-	guardRung
-	guardArmed
-)
 
 // place is where the program has mapped a page with registers.
 type place struct {
 	userfault.Range
 	page *page
-	open bool // it can be written
 }
 
 var guardCost = quota.Cost{Files: 1}
@@ -126,7 +106,6 @@ func (g *guard) adopt(fd int, err error) {
 	switch {
 	case err == nil && !g.closed && g.why == nil:
 		g.handler = h
-		changeGuards(func(list []*guard) []*guard { return append(list, g) })
 		g.extend()
 		return
 	case err == nil:
@@ -156,16 +135,15 @@ func (g *guard) extend() {
 	}
 	g.next = nil
 	g.usable.Store(len(g.places) > 0)
-	g.state.CompareAndSwap(guardArmed, guardOpen) // the new ones are not protected
+	g.armed.Store(false) // the new ones are not protected
 }
 
 // lose ends guarding: no store waits any more. mu is held.
 func (g *guard) lose(why error) {
 	g.usable.Store(false)
-	g.state.Store(guardOpen)
+	g.armed.Store(false)
 	g.why, g.places, g.next = why, nil, nil
 	if g.handler != nil {
-		changeGuards(func(list []*guard) []*guard { return without(list, g) })
 		g.handler.Close()
 		g.handler = nil
 		g.budget.Give(guardCost)
@@ -180,30 +158,30 @@ func (g *guard) close() {
 }
 
 // arm has the next store wait.
-func (g *guard) arm() {
+func (g *guard) arm() { g.each((*userfault.Handler).Protect, true) }
+
+// release lets the stores that wait go on, and all that follow.
+func (g *guard) release() { g.each((*userfault.Handler).Release, false) }
+
+func (g *guard) each(do func(*userfault.Handler, userfault.Range) error, armed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.armed.Store(false)
 	for _, at := range g.places {
-		if !at.open {
-			continue
-		}
-		if err := g.handler.Protect(at.Range); err != nil {
+		if err := do(g.handler, at.Range); err != nil {
 			g.lose(err) // the program has unmapped it
 			return
 		}
-		at.open = false
 	}
-	if g.handler != nil {
-		g.state.Store(guardArmed)
-	}
+	g.armed.Store(armed && g.handler != nil)
 }
 
 // await waits until a store waits, or some time has passed.
-func (g *guard) await(d time.Duration, brief bool) (rung bool) {
+func (g *guard) await(d time.Duration) (rung bool) {
 	g.mu.Lock()
 	h := g.handler
 	g.mu.Unlock()
-	return h != nil && h.Await(d, brief)
+	return h != nil && h.Await(d)
 }
 
 // rung calls hit for each page that has a store that waits.
@@ -221,65 +199,4 @@ func (g *guard) rung(hit func(*page)) {
 			}
 		}
 	}
-}
-
-// release lets the stores that wait go on, and all that follow. They land in one of these words.
-func (g *guard) release(words *[]word) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.words.Store(words)
-	g.state.Store(guardRung)
-	for _, at := range g.places {
-		if err := g.handler.Release(at.Range); err != nil {
-			g.lose(err) // the program has unmapped it
-			return
-		}
-		at.open = true
-	}
-}
-
-// landed says that the poller has seen a store.
-func (g *guard) landed() { g.state.CompareAndSwap(guardRung, guardOpen) }
-
-// guards are those of all opens.
-var guards struct {
-	mu   sync.Mutex
-	list atomic.Pointer[[]*guard]
-}
-
-func changeGuards(change func([]*guard) []*guard) {
-	guards.mu.Lock()
-	defer guards.mu.Unlock()
-	var list []*guard
-	if old := guards.list.Load(); old != nil {
-		list = slices.Clone(*old)
-	}
-	list = change(list)
-	guards.list.Store(&list)
-}
-
-// armOthers arms the guards of other opens whose pollers wait for a doorbell and have left them
-// open. A serve that follows may be what their programs wait for.
-func (g *guard) armOthers() {
-	list := guards.list.Load()
-	if list == nil {
-		return
-	}
-	for _, other := range *list {
-		if other != g && other.shares.Load() && other.hasLanded() {
-			other.arm()
-		}
-	}
-}
-
-// hasLanded waits a little until the store of state rung is seen. A page that is protected before
-// has the same store wait again. It reports whether the guard is open.
-func (g *guard) hasLanded() bool {
-	words := g.words.Load()
-	for end := sched.Now() + landing; g.state.Load() == guardRung && sched.Now() < end; {
-		if words == nil || g.pages.rings(*words) {
-			g.landed()
-		}
-	}
-	return g.state.Load() == guardOpen
 }

@@ -16,13 +16,10 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// crowded is a machine that has no processor to spare.
-func crowded(c *userContext) { c.poller.policy.Ready = func() (int, bool) { return 1 << 10, true } }
-
 // guarded returns a connected pair of a program that lends its faults.
 func guarded(t *testing.T) (a, b *pair) {
 	t.Helper()
-	p := newProgramOf(t, rxedev.New(t), libDynamicUAR, crowded)
+	p := newProgramOf(t, rxedev.New(t), libDynamicUAR)
 	p.uar, p.sharesUAR = must.Get[*uar](t)(p.ctx.newUAR()), true
 	p.process = newProcess(t, p.ctx.FD(), p.uar.offset)
 	a, b = p.newQP(rxe.QPRC, 1), p.newQP(rxe.QPRC, 2)
@@ -31,12 +28,12 @@ func guarded(t *testing.T) (a, b *pair) {
 	return a, b
 }
 
-func (q *pair) awaitState(want guardState) {
+func (q *pair) awaitArmed() {
 	q.t.Helper()
-	must.Eventually(q.t, fmt.Sprintf("the guard has state %d", want), func() bool { return q.ctx.guard.state.Load() == want })
+	must.Eventually(q.t, "the guard is armed", q.ctx.guard.armed.Load)
 }
 
-// send posts a SEND up to its doorbell, and returns how much the device has taken of the queue.
+// sends posts a SEND up to its doorbell, and returns how much the device has taken of the queue.
 func (q *pair) sends(peer *pair) (taken func() uint16) {
 	peer.receive(peer.piece(0, 8))
 	q.put(opSend, signaled, 0, q.piece(64, 8))
@@ -48,7 +45,7 @@ func (q *pair) sends(peer *pair) (taken func() uint16) {
 func TestGuard(t *testing.T) {
 	a, b := guarded(t)
 	for range 4 {
-		a.awaitState(guardArmed)
+		a.awaitArmed()
 		taken := a.sends(b)
 		a.process.store()
 		a.process.await()
@@ -64,12 +61,12 @@ func TestGuard(t *testing.T) {
 func TestGuardEnds(t *testing.T) {
 	for what, end := range map[string]func(*userContext){
 		"closed":   func(c *userContext) { c.guard.close() },
-		"released": func(c *userContext) { c.guard.release(nil) },
+		"released": func(c *userContext) { c.guard.release() },
 		"gone":     func(c *userContext) { c.guard.handler.Close() },
 	} {
 		t.Run(what, func(t *testing.T) {
 			a, b := guarded(t)
-			a.awaitState(guardArmed)
+			a.awaitArmed()
 			a.sends(b)
 			end(a.ctx)
 			a.process.store()
@@ -84,12 +81,12 @@ func TestGuardOfTheDead(t *testing.T) {
 	g, at := bareGuard(t)
 	g.arm()
 	at.store()
-	must.Eventually(t, "a store waits", func() bool { return g.await(10*longPause, false) })
+	must.Eventually(t, "a store waits", func() bool { return g.await(10 * longPause) })
 	must.OK(t, unix.Kill(at.pid, unix.SIGKILL))
 	if line, err := at.out.ReadString('\n'); err == nil {
 		t.Errorf("the store has landed: %q", line)
 	}
-	g.release(nil)
+	g.release()
 	g.arm()
 	if g.usable.Load() {
 		t.Error("a program that has ended is guarded")
@@ -108,38 +105,22 @@ func bareGuard(t *testing.T) (*guard, *process) {
 	if !g.usable.Load() {
 		t.Fatal("no guard: ", g.why)
 	}
-	words := wordsOf(list[0], 0)
-	g.words.Store(&words)
 	return g, at
 }
 
-// TestGuardOfOthers: the poller of another open arms a guard whose poller waits, unless a store of
-// its program has still to land.
-func TestGuardOfOthers(t *testing.T) {
+// TestGuardRings: a store that waits names its page.
+func TestGuardRings(t *testing.T) {
 	g, at := bareGuard(t)
-	other := new(guard)
-	other.armOthers()
-	if g.state.Load() != guardOpen {
-		t.Error("a guard is armed whose poller does not wait")
-	}
-	g.shares.Store(true)
-	g.state.Store(guardRung)
-	other.armOthers()
-	if g.state.Load() != guardRung {
-		t.Error("a guard is armed whose program has not stored yet")
-	}
+	g.arm()
 	at.store()
-	at.await()
-	other.armOthers()
-	if g.state.Load() != guardArmed {
-		t.Error("a guard is not armed")
-	}
-	at.store()
-	must.Eventually(t, "a store waits", func() bool { return g.await(10*longPause, false) })
+	must.Eventually(t, "a store waits", func() bool { return g.await(10 * longPause) })
 	hits := 0
-	g.rung(func(*page) { hits++ })
-	words := wordsOf(g.places[0].page, 0)
-	g.release(&words)
+	g.rung(func(p *page) {
+		if p == g.places[0].page {
+			hits++
+		}
+	})
+	g.release()
 	at.await()
 	if hits != 1 {
 		t.Errorf("%d pages have rung", hits)
@@ -159,7 +140,7 @@ func TestGuardRefused(t *testing.T) {
 		t.Errorf("guarded: %t, because of %v", g.usable.Load(), g.why)
 	}
 	g.arm()
-	g.release(nil)
+	g.release()
 	g.close()
 }
 
@@ -173,7 +154,7 @@ func TestGuardOfTwo(t *testing.T) {
 	}
 	g.arm()
 	g.cover(u, new(simnet.Memory), g.pagesOf())
-	if g.usable.Load() || g.state.Load() != guardOpen {
+	if g.usable.Load() || g.armed.Load() {
 		t.Error("two processes are guarded")
 	}
 	at.store()

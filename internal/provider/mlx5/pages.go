@@ -3,7 +3,6 @@ package mlx5
 import (
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -109,14 +108,6 @@ func (p *pages) take(words []word, found func(i int)) (ok bool) {
 		ok = true
 	})
 	return ok
-}
-
-// rings reports whether one of these words is not zero.
-func (p *pages) rings(words []word) (rings bool) {
-	p.access(func() {
-		rings = slices.ContainsFunc(words, func(w word) bool { return atomic.LoadUint64(w.pointer()) != 0 })
-	})
-	return rings
 }
 
 // access calls f, which may access the pages, if they are there.

@@ -79,10 +79,6 @@ const (
 	// longPause is the pause from which on a completion ends it. Twice: a program that waits for a
 	// message rings in vain for as long. Half: more system calls with completions.
 	longPause = 200 * time.Microsecond
-	// landing is how long a poller waits for the store of another program that goes on. Twice: a
-	// program that has no processor delays another one for 100 µs. Half: it takes that long to
-	// wake up.
-	landing = 50 * time.Microsecond
 	// stopTimeout is how long the end of an open waits for its poller. Twice: a program whose
 	// poller is blocked ends 0.1 s later. Half: a busy machine may not run it in time, and its
 	// thread ends a little later.

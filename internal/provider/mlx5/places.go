@@ -24,7 +24,7 @@ func placesOf(maps string, file int, pages []*page) (list []*place) {
 		}
 		for _, p := range pages {
 			if at := uint64(p.offset) - m.offset; at < m.end-m.start {
-				list = append(list, &place{Range: userfault.Range{Start: m.start + at, Len: provider.PageSize}, page: p, open: true})
+				list = append(list, &place{Range: userfault.Range{Start: m.start + at, Len: provider.PageSize}, page: p})
 			}
 		}
 	}

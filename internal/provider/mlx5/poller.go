@@ -102,9 +102,9 @@ func (p *poller) run(w *standby.Worker) {
 	thread := sched.Thread{Class: p.class}
 	defer thread.End()
 	g := &p.c.guard
-	if g.state.Load() != guardOpen { // the worker before this one was blocked
+	if g.armed.Load() { // the worker before this one was blocked
 		w.Enter()
-		g.release(nil)
+		g.release()
 		if !w.Leave() {
 			return
 		}
@@ -125,20 +125,17 @@ func (p *poller) run(w *standby.Worker) {
 // wait waits until the next look. It reports whether the thread is still in its place.
 func (p *poller) wait(w *standby.Worker, pause sched.Pause) (inPlace bool) {
 	g := &p.c.guard
-	armed := g.state.Load() == guardArmed
-	switch {
+	switch armed := g.armed.Load(); {
 	case pause.Guard && !armed:
 		w.Enter()
 		g.arm() // and look once more
 		return w.Leave()
-	case pause.For == 0 && armed: // the thread spins, and is not told of stores
+	case pause.Guard:
+		p.rung = g.await(pause.For)
+	case armed:
 		w.Enter()
-		g.release(nil)
+		g.release()
 		return w.Leave()
-	case pause.For > 0 && g.usable.Load():
-		g.shares.Store(!pause.Guard)
-		p.rung = g.await(pause.For, p.policy.Brief())
-		g.shares.Store(false)
 	default:
 		p.pause(pause.For)
 	}
@@ -161,8 +158,8 @@ func (p *poller) pause(d time.Duration) {
 	p.napping.Store(0)
 }
 
-// look takes the doorbells that have rung. It reports whether there were any, and whether the
-// thread is still in its place.
+// look takes the doorbells that have rung. It reports whether there was something to do, and whether
+// the thread is still in its place. A store that has waited is seen once more when it lands.
 func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 	r := p.c.doorbells.current.Load()
 	if r == nil {
@@ -175,9 +172,6 @@ func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 		p.stopping.Store(true)
 	}
 	g := &p.c.guard
-	if found {
-		g.landed()
-	}
 	if !found && !p.rung {
 		return false, true
 	}
@@ -185,13 +179,12 @@ func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 	if p.rung {
 		g.rung(func(page *page) { p.mark(r, page) })
 	}
-	g.armOthers()
-	p.serve(r)
-	if p.rung {
-		g.release(&r.words)
-		p.rung = false
+	served := p.serve(r)
+	if p.rung { // the store needs time to land, or it would wait again
+		g.release()
+		p.rung, served = false, true
 	}
-	return true, w.Leave()
+	return served, w.Leave()
 }
 
 // mark adds the registers of a page to those that have rung.
@@ -203,13 +196,15 @@ func (p *poller) mark(r *ringing, page *page) {
 	}
 }
 
-// serve serves what has rung. A batch of each queue pair comes before the second one of any.
-func (p *poller) serve(r *ringing) {
+// serve serves what has rung, and reports whether there was something. A batch of each queue pair
+// comes before the second one of any.
+func (p *poller) serve(r *ringing) (served bool) {
 	ready := p.ready[:0]
 	for i, hit := range p.hit {
 		switch {
 		case !hit:
 		case r.qps[i] == nil:
+			served = true
 			for _, q := range r.cqs {
 				q.ring.lookAtArm()
 			}
@@ -221,12 +216,15 @@ func (p *poller) serve(r *ringing) {
 	for len(ready) > 0 {
 		left := ready[:0]
 		for _, q := range ready {
+			before := q.send.index()
 			if q.send.take() {
 				left = append(left, q)
 			}
+			served = served || q.send.index() != before
 		}
 		ready = left
 	}
+	return served
 }
 
 // posted adds those queue pairs of a register whose records say that something is posted.

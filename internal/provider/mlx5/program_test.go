@@ -50,16 +50,13 @@ func newProgram(t testing.TB, dev *rxe.Device) *program {
 	return p
 }
 
-func newProgramOf(t testing.TB, dev *rxe.Device, libCaps uint64, prepare ...func(*userContext)) *program {
+func newProgramOf(t testing.TB, dev *rxe.Device, libCaps uint64) *program {
 	t.Helper()
 	c := must.Get[provider.Context](t)(Driver{Profile: ConnectX6}.Open(provider.Open{
 		Device: dev.Whole(), Budget: quota.New(quota.Cost{}), Offsets: provider.NewOffsets()}))
 	t.Cleanup(func() { c.Close(false) })
 	p := &program{t: t, dev: dev, ctx: c.(*userContext), end: memBase,
 		mem: &simnet.Memory{Base: memBase, Data: make([]byte, memSize)}}
-	for _, f := range prepare {
-		f(p.ctx)
-	}
 	p.dom = must.Get[*rxe.PD](t)(dev.AllocPD())
 	p.mr = must.Get[*rxe.MR](t)(p.dom.RegMR(p.mem, memBase, memSize, memBase, rxedev.Rights))
 	p.mw = must.Get[*rxe.MW](t)(p.dom.AllocMW(rxe.MWType2))

@@ -53,22 +53,16 @@ func New(fd int) (*Handler, error) {
 	return &Handler{fd: fd}, nil
 }
 
-// Await waits until a thread waits for a store, or d has passed. With brief it does not tell Go's
-// runtime that the thread waits: see sched.AwaitBriefly.
-func (h *Handler) Await(d time.Duration, brief bool) (stores bool) {
+// Await waits until a thread waits for a store, or d has passed.
+func (h *Handler) Await(d time.Duration) (stores bool) {
 	if !h.enter() {
 		return false
 	}
 	defer h.leave()
-	p := unix.PollFd{Fd: int32(h.fd), Events: unix.POLLIN}
+	p := []unix.PollFd{{Fd: int32(h.fd), Events: unix.POLLIN}}
 	limit := unix.NsecToTimespec(d.Nanoseconds())
-	call := unix.Syscall6
-	if brief {
-		call = unix.RawSyscall6
-	}
-	// a signal may end it
-	_, _, _ = call(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
-	return p.Revents&unix.POLLIN != 0
+	_, _ = unix.Ppoll(p, &limit, nil) // a signal may end it
+	return p[0].Revents&unix.POLLIN != 0
 }
 
 // Register makes a range one that can be protected. It may have been registered before.
