@@ -3,8 +3,8 @@ package sched
 import "time"
 
 // Polled decides how long a thread pauses that polls for doorbells in memory. Nothing wakes it up,
-// unless the program is guarded: then its next doorbell can be made to wait, and to wake the thread.
-// Polled makes no system call and has no clock.
+// unless the program is guarded: then its next doorbell can be made to wait, and to wake the
+// thread. Polled makes no system call and has no clock.
 //
 //	the last doorbell is       with a processor to spare   without
 //	less than polledSpin ago   no pause                    polledFirst

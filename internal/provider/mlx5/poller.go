@@ -158,8 +158,9 @@ func (p *poller) pause(d time.Duration) {
 	p.napping.Store(0)
 }
 
-// look takes the doorbells that have rung. It reports whether there was something to do, and whether
-// the thread is still in its place. A store that has waited is seen once more when it lands.
+// look takes the doorbells that have rung. It reports whether there was something to do, and
+// whether the thread is still in its place. A store that has waited is seen once more when it
+// lands.
 func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 	r := p.c.doorbells.current.Load()
 	if r == nil {
