@@ -17,11 +17,10 @@ type Polled struct {
 	Processors int
 	Ready      func() (threads int, ok bool) // Machine.Ready
 
-	last    time.Duration // when a doorbell was found
-	idle    time.Duration // since then, at the last look
-	spare   bool
-	guarded bool          // at the last look
-	asked   time.Duration // when Ready was
+	last  time.Duration // when a doorbell was found
+	idle  time.Duration // since then, at the last look
+	spare bool
+	asked time.Duration // when Ready was
 }
 
 // Pause is what to do until the next look.
