@@ -37,6 +37,7 @@ type mapping struct {
 	major, minor              uint32
 }
 
+// parseMapping parses a line (fs/proc/task_mmu.c: show_map_vma).
 func parseMapping(line string) (m mapping, ok bool) {
 	f := strings.Fields(line)
 	if len(f) < 5 || len(f[1]) != 4 || f[1][1] != 'w' || f[1][3] != 's' {
