@@ -24,6 +24,7 @@ type userContext struct {
 	memory    *adapterMemory
 	clock     deviceClock
 	poller    poller
+	guard     guard
 	doorbells doorbells
 	closed    atomic.Bool
 
@@ -58,6 +59,7 @@ func (c *userContext) Close(bool) {
 		return
 	}
 	c.poller.stop()
+	c.guard.close()
 	c.labels.close()
 	c.pages.close()
 	c.budget.Give(openCost)

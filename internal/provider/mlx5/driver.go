@@ -51,6 +51,7 @@ func (d Driver) Open(o provider.Open) (provider.Context, error) {
 		return nil, err
 	}
 	c := &userContext{dev: o.Device, budget: o.Budget, offsets: o.Offsets, pages: pages, memory: d.memory}
+	c.guard.pages, c.guard.budget = pages, o.Budget
 	c.poller.init(c, d.Class)
 	return c, nil
 }

@@ -33,7 +33,8 @@ type program struct {
 	uar   *uar // for queue pairs; nil: the device gives registers
 	// sharesUAR: queue pairs use one page of registers, and not one each
 	sharesUAR bool
-	end       uint64 // of what is allocated
+	process   *process // lends its faults; nil: none does
+	end       uint64   // of what is allocated
 }
 
 const (
@@ -115,6 +116,20 @@ func (u *udata) Space() (rxe.Memory, error) {
 		return u.p.space, nil
 	}
 	return u.p.mem, nil
+}
+
+func (u *udata) LendFaults(got func(int, error)) {
+	if u.p.process == nil {
+		got(-1, unix.EPERM)
+	} else {
+		got(u.p.process.lend())
+	}
+}
+func (u *udata) Mappings() string {
+	if u.p.process == nil {
+		return ""
+	}
+	return u.p.process.maps()
 }
 
 // ask makes the private part of a request.
