@@ -14,9 +14,9 @@ import (
 
 // FramePort carries frames.
 type FramePort interface {
-	// SendFrame sends a frame, which is the caller's again when it returns. A frame that cannot be
-	// sent is lost. A QP is locked: it must not block, and may call ReceiveFrame.
-	SendFrame(frame []byte, as FrameSend)
+	// SendFrame sends a frame of q, which is the caller's again when it returns. A frame that cannot
+	// be sent is lost. q is locked: it must not block, and may call ReceiveFrame and Wake.
+	SendFrame(q *QP, frame []byte, as FrameSend)
 }
 
 // FrameInit is what CreateQP has to know of a QPRaw.
@@ -149,7 +149,7 @@ func (q *QP) sendFrame(wqe *sendEntry, st *step) hold {
 			return holdFailed
 		}
 	}
-	q.facts.frames.Port.SendFrame(frame, FrameSendOf(wqe.remoteAddr))
+	q.facts.frames.Port.SendFrame(q, frame, FrameSendOf(wqe.remoteAddr))
 	q.countSent(1, len(frame), st)
 	q.dev.counters.RDMASends.Add(1)
 	wqe.started, wqe.done = true, true
@@ -158,7 +158,7 @@ func (q *QP) sendFrame(wqe *sendEntry, st *step) hold {
 }
 
 // ReceiveFrame gives a copy of a frame to the queue pair, or drops and counts it. It does not wait
-// for a thread that has locked the QP. Some thread has to call Device.Deliver afterwards.
+// for a thread that has locked the QP. Afterwards some thread has to call Device.Deliver or Wake.
 func (q *QP) ReceiveFrame(frame []byte, info FrameInfo) {
 	if len(frame) < MinFrame || len(frame) > MaxFrame {
 		q.dev.counters.BadLength.Add(1)
