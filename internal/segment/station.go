@@ -161,6 +161,7 @@ func (s *Station) sniff(f *ether.Frame) {
 func (s *Station) arrive(frame []byte) {
 	if len(frame) >= ether.HeaderSize {
 		f := ether.Parse(frame)
+		s.segment.capture(&f)
 		s.receive(&f, nil)
 	}
 }
