@@ -54,6 +54,8 @@ const (
 	CapMemMgtExtensions DeviceCap = 1 << 21
 	CapMemWindowType2A  DeviceCap = 1 << 23 // or the next, but not both: see MW
 	CapMemWindowType2B  DeviceCap = 1 << 24
+	CapRawIPCsum        DeviceCap = 1 << 26 // with the next, of providers that pass raw packets on
+	CapRawScatterFCS    DeviceCap = 1 << 34
 	CapFlushGlobal      DeviceCap = 1 << 38
 	CapFlushPersistent  DeviceCap = 1 << 39
 	CapAtomicWrite      DeviceCap = 1 << 40

@@ -66,6 +66,7 @@ type kind int
 
 const (
 	kindMW kind = iota
+	kindFlow
 	kindQP
 	kindAH
 	kindMR

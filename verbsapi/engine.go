@@ -8,6 +8,7 @@ import (
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/mgmt/gsi"
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -23,6 +24,8 @@ type sharedEngine struct {
 	cm     *cmDevice   // nil: the host has no RDMA CM
 	faults *inject.Link
 	verbs  inject.Verbs
+	// of the queue pairs for raw packets
+	station *segment.Station
 
 	refs int // guarded by engines.mu
 
@@ -43,6 +46,9 @@ var engines = struct {
 	mu   sync.Mutex
 	open map[engineKey]*sharedEngine
 }{open: make(map[engineKey]*sharedEngine)}
+
+// segments is the Ethernet segment of this process, on which all devices are.
+var segments segment.Segment
 
 // acquireEngine returns the engine of cfg's address, and starts it if necessary.
 func acquireEngine(cfg Config) (*sharedEngine, error) {
@@ -74,6 +80,7 @@ func acquireEngine(cfg Config) (*sharedEngine, error) {
 	e.dev = e.run.Device()
 	e.faults = inject.New(e.run)
 	e.mux.Start(e.dev)
+	e.station = e.run.Join(&segments)
 	e.cm = joinCM(cfg.Name, e.run, e.mux, cfg.Log)
 	engines.open[key] = e
 	return e, nil
@@ -90,6 +97,7 @@ func (e *sharedEngine) release() error {
 	e.cm.close()
 	e.mux.Close()
 	e.faults.Close()
+	e.station.Leave()
 	return e.run.Close()
 }
 

@@ -46,6 +46,7 @@ type DeviceAttr struct {
 	// The clock of completions: the bits that count, and how fast it is. 0: there is none.
 	TimestampMask, ClockKHz uint64
 	MaxDMSize               uint64 // of device memory, in bytes
+	RawPacketCaps           uint32 // enum ib_raw_packet_caps
 	// How long a completion event may wait for more completions: their number, and microseconds.
 	MaxCQCount, MaxCQPeriod uint16
 }

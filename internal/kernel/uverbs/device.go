@@ -17,6 +17,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/sys/bufmem"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -32,7 +33,11 @@ type Config struct {
 	// NetIndex is the index of the network interface, for GID entries; nil: 0,
 	// none.
 	NetIndex func() int
-	Log      *slog.Logger // nil: nothing is logged
+	// Station returns the device's place on an Ethernet segment, for queue pairs of raw packets:
+	// that of a user, or of the network interface if the caller may send there anything. The caller
+	// releases it. Nil: there are no such queue pairs.
+	Station func(user any, netRaw bool) *segment.Station
+	Log     *slog.Logger // nil: nothing is logged
 }
 
 // Device is /dev/infiniband/uverbsN: an rxe.Device as programs open it.

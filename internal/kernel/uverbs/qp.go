@@ -6,6 +6,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -17,11 +18,13 @@ type qpRes struct {
 	domain *rxe.PD
 	srq    *srqRes  // nil: none
 	xrcd   *xrcdRes // of an XRC target; else nil
-	mem    provider.QP
-	caps   rxe.QPCap // of the queues as they are
-	slot   uint32    // in File.live
-	sendCQ *cqRes
-	sigAll bool
+	// of raw packets; else nil
+	station *segment.Station
+	mem     provider.QP
+	caps    rxe.QPCap // of the queues as they are
+	slot    uint32    // in File.live
+	sendCQ  *cqRes
+	sigAll  bool
 
 	groups groupSet
 }
@@ -47,6 +50,7 @@ func (r *qpRes) Destroy(o *dispatch.Object, closing bool) error {
 	r.f.live.remove(r)
 	r.f.dev.disown(r.qp, o)
 	r.xrcd.leave()
+	r.leaveStation()
 	r.mem.Free()
 	return nil
 }
@@ -99,12 +103,16 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 		r.mem.Free()
 		return nil, err
 	}
+	if init.Type == rxe.QPRaw {
+		init.Frames = k.frames(r, req)
+	}
 	if req.xrcd != nil {
 		r.qp, err = k.f.sub.CreateTarget(req.xrcd.xrcd, init)
 	} else {
 		r.qp, err = r.domain.CreateQP(init)
 	}
 	if err != nil {
+		r.leaveStation()
 		r.mem.Free()
 		return nil, err
 	}

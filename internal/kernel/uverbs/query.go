@@ -168,6 +168,7 @@ func writeExQueryDevice(k *call) error {
 		DeviceCapFlagsEx: uint64(a.Cap),
 		CQModerationCaps: uapi.CQModerationCaps{MaxCount: a.MaxCQCount, MaxPeriod: a.MaxCQPeriod},
 		MaxDMSize:        a.MaxDMSize,
+		RawPacketCaps:    a.RawPacketCaps,
 	})
 }
 

@@ -84,6 +84,8 @@ const (
 	resizeToSize = 10
 	srqToFlags   = 20
 	qpToRegister = 40
+
+	qpToSendQueue = 48
 )
 
 const (

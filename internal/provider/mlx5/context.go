@@ -109,8 +109,11 @@ func (c *userContext) QueryDevice(u provider.UData, a *provider.DeviceAttr) erro
 	a.TimestampMask, a.ClockKHz = math.MaxInt64, clockKHz
 	a.MaxDMSize = maxDMSize
 	a.MaxCQCount, a.MaxCQPeriod = maxCQCount, maxCQPeriod
+	a.Cap |= rxe.CapRawIPCsum | rxe.CapRawScatterFCS
+	a.RawPacketCaps = rawCVLANStripping | rawScatterFCS | rawIPCsum
 	n := min(u.Room(), uapi.SizeOf[QueryDeviceResp]())
-	return respond(u, QueryDeviceResp{ResponseLength: uint32(n), Flags: queryPadded})
+	return respond(u, QueryDeviceResp{ResponseLength: uint32(n), Flags: queryPadded,
+		TSOCaps: TSOCaps{MaxTSO: maxTSO, SupportedQPTs: 1 << uapi.QPTypeRawPacket}})
 }
 
 // CreatedPD implements provider.Context.

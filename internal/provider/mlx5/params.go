@@ -112,6 +112,9 @@ const (
 	// maxDMSize is how much device memory a program gets. Twice: the adapter says so of more than
 	// it has. Half: a test that asks for max_dm_size gets less.
 	maxDMSize = 128 << 10
+
+	// maxTSO is the longest payload of a frame that is cut: what rxe.MaxFrame has room for.
+	maxTSO = 64 << 10
 	// maxCQCount and maxCQPeriod are MLX5_MAX_CQ_COUNT and MLX5_MAX_CQ_PERIOD.
 	maxCQCount  = 1<<16 - 1
 	maxCQPeriod = 1<<12 - 1

@@ -25,10 +25,16 @@ type AllocContextResp struct {
 	LogUARSize, NumUARsPerPage, NumDynBFRegs, DumpFill uint32
 }
 
+// struct mlx5_ib_tso_caps
+type TSOCaps struct {
+	MaxTSO        uint32 `c:"max_tso"`
+	SupportedQPTs uint32 `c:"supported_qpts"`
+}
+
 // struct mlx5_ib_query_device_resp. What this device has none of is bytes.
 type QueryDeviceResp struct {
 	CompMask, ResponseLength uint32
-	TSOCaps                  [8]byte  `c:"tso_caps"`
+	TSOCaps                  TSOCaps  `c:"tso_caps"`
 	RSSCaps                  [16]byte `c:"rss_caps"`
 	CQECompCaps              [8]byte  `c:"cqe_comp_caps"`
 	PacketPacingCaps         [16]byte
@@ -138,6 +144,10 @@ const (
 
 	uarTypeBF = 0 // MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF
 	uarTypeNC = 1 // MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC
+
+	rawCVLANStripping = 1 << 0 // IB_UVERBS_RAW_PACKET_CAP_CVLAN_STRIPPING
+	rawScatterFCS     = 1 << 1 // IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS
+	rawIPCsum         = 1 << 2 // IB_UVERBS_RAW_PACKET_CAP_IP_CSUM
 
 	queryPadded = 1 << 1 // MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD
 )

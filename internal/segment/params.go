@@ -1,0 +1,14 @@
+package segment
+
+import "github.com/gorxe/gorxe/internal/ether"
+
+const (
+	// maxLearned is how many addresses a segment learns. Frames to others go to all stations.
+	// Twice: more memory for a program that makes addresses up.
+	maxLearned = 4096
+	// vlanSpace is the room for VLAN tags that a station leaves beside its MTU: two tags (IEEE
+	// 802.1ad).
+	vlanSpace = 8
+	// HeaderSpace is what a frame may have beside its MTU.
+	HeaderSpace = ether.HeaderSize + vlanSpace
+)

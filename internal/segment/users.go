@@ -1,0 +1,55 @@
+package segment
+
+import "sync"
+
+// Users have a segment each: what one sends reaches no other. A segment exists as long as one of its
+// stations is used. The zero value has no users.
+type Users struct {
+	mu sync.Mutex // segments' locks are taken under it
+	of map[any]*userSegment
+}
+
+type userSegment struct {
+	Segment
+	byDevice map[any]*Station
+}
+
+// Station returns the station of a device on the segment of a user, for the caller to Release. It
+// calls make for the description of one that does not exist. Both keys are compared.
+func (u *Users) Station(user, device any, make func() Config) *Station {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	g := u.of[user]
+	if g == nil {
+		g = &userSegment{byDevice: map[any]*Station{}}
+		if u.of == nil {
+			u.of = map[any]*userSegment{}
+		}
+		u.of[user] = g
+	}
+	st := g.byDevice[device]
+	if st == nil {
+		st = g.Join(make())
+		st.release = func() { u.release(user, device, st) }
+		g.byDevice[device] = st
+	}
+	st.users++
+	return st
+}
+
+func (u *Users) release(user, device any, st *Station) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if st.users--; st.users > 0 {
+		return
+	}
+	st.Leave()
+	g := u.of[user]
+	delete(g.byDevice, device)
+	if len(g.byDevice) == 0 {
+		delete(u.of, user)
+	}
+}
+
+// Release gives back what Users.Station returned.
+func (s *Station) Release() { s.release() }

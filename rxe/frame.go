@@ -1,0 +1,242 @@
+package rxe
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+
+	"github.com/gorxe/gorxe/wire"
+)
+
+// Queue pairs for raw packets send and receive whole Ethernet frames, from the destination address
+// to the end of the payload. The engine does not look at the headers: a FramePort carries a frame,
+// and does what the work request asks for, such as checksums. It gives frames that arrive to
+// QP.ReceiveFrame.
+
+// FramePort carries frames.
+type FramePort interface {
+	// SendFrame sends a frame of q, which is the caller's again when it returns. A frame that cannot
+	// be sent is lost. q is locked: it must not block, and may call ReceiveFrame and Wake.
+	SendFrame(q *QP, frame []byte, as FrameSend)
+}
+
+// FrameInit is what CreateQP has to know of a QPRaw.
+type FrameInit struct {
+	Port FramePort
+	// StripVLAN: the tag of a frame is in its completion, and not in its buffer
+	// (IBV_QP_CREATE_CVLAN_STRIPPING).
+	StripVLAN bool
+	// ScatterFCS: four bytes of check sequence follow a frame in its buffer
+	// (IBV_QP_CREATE_SCATTER_FCS).
+	ScatterFCS bool
+}
+
+// FrameSend is what a port does with a frame before it is sent.
+type FrameSend struct {
+	Flags  FrameSendFlags
+	VLAN   uint16 // priority and number, for FrameInsertVLAN
+	MSS    uint16 // not 0: the payload is cut into TCP segments of at most so many bytes
+	Header uint16 // bytes before that payload
+}
+
+// FrameSendFlags are bits of FrameSend.
+type FrameSendFlags uint16
+
+const (
+	FrameL3Sum      FrameSendFlags = 1 << iota // computes the checksum of the IPv4 header
+	FrameL4Sum                                 // computes that of TCP or UDP
+	FrameInsertVLAN                            // inserts an 802.1Q tag
+)
+
+// Word is the value that SendWR.RemoteAddr has for a QPRaw.
+func (f FrameSend) Word() uint64 {
+	return uint64(f.Flags)<<48 | uint64(f.VLAN)<<32 | uint64(f.MSS)<<16 | uint64(f.Header)
+}
+
+// FrameSendOf undoes Word.
+func FrameSendOf(w uint64) FrameSend {
+	return FrameSend{FrameSendFlags(w >> 48), uint16(w >> 32), uint16(w >> 16), uint16(w)}
+}
+
+// FrameInfo is what a completion says of a received frame.
+type FrameInfo struct {
+	Flags  FrameFlags
+	L3, L4 uint8  // the types of the headers, in numbers of the port's
+	VLAN   uint16 // priority and number, with FrameVLAN
+	Tag    uint32 // of the flow that matched, with FrameTag
+	Hash   uint32 // that chose the queue, with FrameHash
+}
+
+// FrameFlags are bits of FrameInfo.
+type FrameFlags uint8
+
+const (
+	FrameL3OK FrameFlags = 1 << iota // there is an IP header; the checksum of an IPv4 header is right
+	FrameL4OK                        // there is a TCP or UDP header with the right checksum
+	FrameVLAN                        // there is an 802.1Q tag; with StripVLAN it has been removed
+	FrameTag
+	FrameHash
+)
+
+// The bits of WC.SL that hold parts of a FrameInfo. Of the types four values exist.
+const (
+	frameTypeBits = 2
+	frameTypeMask = 1<<frameTypeBits - 1
+)
+
+// put enters the information into a completion, in fields that mean nothing for a frame.
+func (f *FrameInfo) put(wc *WC) {
+	wc.SL = f.L4&frameTypeMask<<frameTypeBits | f.L3&frameTypeMask
+	wc.PKeyIndex, wc.SRQN, wc.SrcQP, wc.Imm = f.VLAN, f.Tag, wire.QPN(f.Flags), f.Hash
+	if f.Flags&(FrameL3OK|FrameL4OK) == FrameL3OK|FrameL4OK {
+		wc.Flags |= WCIPCsumOK
+	}
+}
+
+// Frame returns what a completion says of the frame that a QPRaw has received.
+func (wc *WC) Frame() FrameInfo {
+	return FrameInfo{Flags: FrameFlags(wc.SrcQP), L3: wc.SL & frameTypeMask, L4: wc.SL >> frameTypeBits & frameTypeMask,
+		VLAN: wc.PKeyIndex, Tag: wc.SRQN, Hash: wc.Imm}
+}
+
+// MinFrame is the length of an Ethernet header, which is the shortest frame here. MaxFrame is the
+// longest one, and what a work request sends at most: a header, and 64 KiB that are cut.
+const (
+	MinFrame = 14
+	MaxFrame = 64<<10 + 256
+)
+
+const (
+	vlanAt   = 12 // of the tag, and of its type (IEEE 802.1Q)
+	vlanSize = 4
+	fcsSize  = 4
+)
+
+func (a *QPInitAttr) checkRaw(op string) error {
+	if a.Frames == nil || a.Frames.Port == nil {
+		return &OpError{Op: op, Arg: "qp_type", Why: "no port carries raw frames", Err: ErrNotSupported}
+	}
+	a.Chaos = nil // nothing promises when a frame arrives
+	return nil
+}
+
+// checkFrame is checkSend for a QPRaw; n is the length.
+func checkFrame(op string, wr *SendWR, n uint64) error {
+	as := FrameSendOf(wr.RemoteAddr)
+	switch {
+	case n < MinFrame:
+		return invalid(op, "sg_list", "a frame has an Ethernet header of 14 bytes", "send the whole frame")
+	case n > MaxFrame:
+		return tooBig(op, "sg_list", n, "exceeds the longest frame", MaxFrame)
+	case as.MSS != 0 && (as.Header < MinFrame || uint64(as.Header) >= n):
+		return invalid(op, "tso.hdr_sz", "is no part of the frame", "give the bytes before the payload of TCP")
+	}
+	return nil
+}
+
+// sendFrame executes a work request of a QPRaw.
+func (q *QP) sendFrame(wqe *sendEntry, st *step) hold {
+	item := newItem(int(wqe.length))
+	defer item.free()
+	frame := item.store[:wqe.length]
+	if wqe.flags&SendInline != 0 {
+		copy(frame, wqe.inline)
+	} else {
+		from := cursor{}
+		if !st.in.cover(q, wqe.sgl, &from, frame, 0) || st.in.read() != nil {
+			st.in.drop()
+			q.blameMemory()
+			wqe.status = WCLocProtErr
+			return holdFailed
+		}
+	}
+	q.facts.frames.Port.SendFrame(q, frame, FrameSendOf(wqe.remoteAddr))
+	q.countSent(1, len(frame), st)
+	q.dev.counters.RDMASends.Add(1)
+	wqe.started, wqe.done = true, true
+	q.send.cur++
+	return goOn
+}
+
+// ReceiveFrame gives a copy of a frame to the queue pair, or drops and counts it. It does not wait
+// for a thread that has locked the QP. Afterwards some thread has to call Device.Deliver or Wake.
+func (q *QP) ReceiveFrame(frame []byte, info FrameInfo) {
+	if len(frame) < MinFrame || len(frame) > MaxFrame {
+		q.dev.counters.BadLength.Add(1)
+		return
+	}
+	f := q.facts.frames
+	item := newItem(len(frame) + fcsSize)
+	item.frame, item.counted = info, false
+	head := len(frame)
+	if f.StripVLAN && info.Flags&FrameVLAN != 0 && len(frame) >= MinFrame+vlanSize {
+		head = vlanAt
+	}
+	item.buf = append(item.buf, frame[:head]...)
+	if head < len(frame) {
+		item.buf = append(item.buf, frame[head+vlanSize:]...)
+	}
+	if f.ScatterFCS {
+		item.buf = binary.LittleEndian.AppendUint32(item.buf, crc32.ChecksumIEEE(frame))
+	}
+	item.ends = append(item.ends, int32(len(item.buf)))
+	q.enqueue(item)
+}
+
+// unpackFrame handles a frame. The caller has locked the QP.
+func (q *QP) unpackFrame(item *inboxItem, st *step) {
+	c := &q.dev.counters
+	if q.dead || q.attr.State < QPRTR || q.attr.State == QPErr {
+		c.BadState.Add(1)
+		q.tallies.stats.Dropped.Add(1)
+		return
+	}
+	q.tallies.rx.packets++
+	q.tallies.rx.bytes += uint64(len(item.buf))
+	r := &q.resp
+	if f := r.receiveFrame(q, item, st); f != faultNone && q.attr.State != QPErr {
+		q.countDropped(f)
+		if faultRules[f].ownSide {
+			r.pend.batch.drop()
+			r.terminate(q, f, 0, 0, st)
+		}
+	}
+}
+
+// receiveFrame puts a frame into the next receive work request.
+func (r *responder) receiveFrame(q *QP, item *inboxItem, st *step) fault {
+	if q.withholdsReceive() {
+		return faultNoRecv
+	}
+	if f := r.getRecvWQE(q); f != faultNone {
+		return f
+	}
+	if uint64(len(item.buf)) > r.recv.capacity {
+		return faultRecvShort // dropped; the buffer stays for the next frame
+	}
+	if f := r.scatter(q, item.buf, st); f != faultNone {
+		return f
+	}
+	if !r.flushPayload(q, st) {
+		return faultRecvAccess
+	}
+	r.wc = WC{ID: r.recv.wqe.ID, Opcode: WCRecv, ByteLen: uint32(len(item.buf)), QPN: q.qpn}
+	switch f := q.recvFault(WCRecv); {
+	case f.Breaks != BreaksNothing:
+		q.breakRecv(f.Breaks)
+		return faultOverflow
+	case f.Ends:
+		return faultSpaceEnded
+	case f.Status != WCSuccess:
+		asked := f
+		r.asked = &asked
+		return faultAsked
+	case f.ReachLimit && q.srq != nil:
+		q.srq.reachLimit()
+	}
+	item.frame.put(&r.wc)
+	r.recv.hasWQE = false
+	if !r.push(q, &r.wc, false) {
+		return faultOverflow
+	}
+	return faultNone
+}
