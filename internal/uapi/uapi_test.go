@@ -198,6 +198,10 @@ var sameAs = map[string]any{
 	"ib_uverbs_destroy_ah":  HandleReq{},
 	"ib_uverbs_destroy_qp":  DestroyReq{},
 	"ib_uverbs_destroy_srq": DestroyReq{},
+
+	"ib_uverbs_ex_destroy_rwq_ind_table": ExHandleReq{},
+	"ib_uverbs_destroy_flow":             ExHandleReq{},
+	"ib_uverbs_flow_spec_action_count":   FlowSpecTag{},
 }
 
 // TestABIStructs: size, offset and size of every field of every struct of the
@@ -292,6 +296,29 @@ func TestABIConstants(t *testing.T) {
 		"UVERBS_ATTR_CREATE_SRQ_MAX_NUM_TAGS": AttrCreateSRQMaxNumTags, "UVERBS_ATTR_CREATE_SRQ_TYPE": AttrCreateSRQType,
 		"UVERBS_ATTR_CREATE_SRQ_EVENT_FD": AttrCreateSRQEventFD, "UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR": AttrCreateSRQRespMaxWR,
 		"UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE": AttrCreateSRQRespMaxSGE, "UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM": AttrCreateSRQRespSRQNum,
+
+		"UVERBS_METHOD_WQ_CREATE": MethodWQCreate, "UVERBS_METHOD_WQ_DESTROY": MethodWQDestroy,
+		"UVERBS_METHOD_COUNTERS_CREATE": MethodCountersCreate, "UVERBS_METHOD_COUNTERS_DESTROY": MethodCountersDestroy,
+		"UVERBS_METHOD_COUNTERS_READ": MethodCountersRead, "UVERBS_METHOD_FLOW_DESTROY": MethodFlowDestroy,
+		"UVERBS_METHOD_RWQ_IND_TBL_DESTROY": MethodRWQIndTblDestroy,
+		"UVERBS_ATTR_CREATE_WQ_HANDLE":      AttrCreateWQHandle, "UVERBS_ATTR_CREATE_WQ_PD_HANDLE": AttrCreateWQPD,
+		"UVERBS_ATTR_CREATE_WQ_CQ_HANDLE": AttrCreateWQCQ, "UVERBS_ATTR_CREATE_WQ_USER_HANDLE": AttrCreateWQUserHandle,
+		"UVERBS_ATTR_CREATE_WQ_TYPE": AttrCreateWQType, "UVERBS_ATTR_CREATE_WQ_EVENT_FD": AttrCreateWQEventFD,
+		"UVERBS_ATTR_CREATE_WQ_MAX_WR": AttrCreateWQMaxWR, "UVERBS_ATTR_CREATE_WQ_MAX_SGE": AttrCreateWQMaxSGE,
+		"UVERBS_ATTR_CREATE_WQ_FLAGS": AttrCreateWQFlags, "UVERBS_ATTR_CREATE_WQ_RESP_MAX_WR": AttrCreateWQRespMaxWR,
+		"UVERBS_ATTR_CREATE_WQ_RESP_MAX_SGE": AttrCreateWQRespMaxSGE, "UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM": AttrCreateWQRespWQNum,
+		"UVERBS_ATTR_DESTROY_WQ_HANDLE": AttrDestroyHandle, "UVERBS_ATTR_DESTROY_WQ_RESP": AttrDestroyResp,
+		"UVERBS_ATTR_READ_COUNTERS_HANDLE": AttrReadCountersHandle, "UVERBS_ATTR_READ_COUNTERS_BUFF": AttrReadCountersBuff,
+		"UVERBS_ATTR_READ_COUNTERS_FLAGS": AttrReadCountersFlags, "UVERBS_ATTR_DESTROY_FLOW_HANDLE": AttrDestroyHandle,
+		"UVERBS_ATTR_DESTROY_RWQ_IND_TBL_HANDLE": AttrDestroyHandle, "UVERBS_ATTR_DESTROY_COUNTERS_HANDLE": AttrDestroyHandle,
+		"IB_USER_VERBS_EX_CMD_CREATE_FLOW": CmdExCreateFlow, "IB_USER_VERBS_EX_CMD_DESTROY_FLOW": CmdExDestroyFlow,
+		"IB_USER_VERBS_EX_CMD_CREATE_WQ": CmdExCreateWQ, "IB_USER_VERBS_EX_CMD_MODIFY_WQ": CmdExModifyWQ,
+		"IB_USER_VERBS_EX_CMD_DESTROY_WQ": CmdExDestroyWQ, "IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL": CmdExCreateRWQIndTbl,
+		"IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL": CmdExDestroyRWQIndTbl,
+		"IB_UVERBS_WQT_RQ":                         WQTypeRQ, "IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING": WQFlagCVLANStripping,
+		"IB_UVERBS_WQ_FLAGS_SCATTER_FCS":        WQFlagScatterFCS,
+		"IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE":    MaxLogIndTblSize,
+		"IB_UVERBS_READ_COUNTERS_PREFER_CACHED": ReadCountersCached,
 
 		"UVERBS_ATTR_ADVISE_MR_PD_HANDLE": AttrAdvisePD, "UVERBS_ATTR_ADVISE_MR_ADVICE": AttrAdviseAdvice,
 		"UVERBS_ATTR_ADVISE_MR_FLAGS": AttrAdviseFlags, "UVERBS_ATTR_ADVISE_MR_SGE_LIST": AttrAdviseSGList,
