@@ -78,6 +78,9 @@ type Match struct {
 	never       bool // two layers contradict each other
 }
 
+// Never reports that the layers contradict each other: no frame matches.
+func (m *Match) Never() bool { return m.never }
+
 // add asks for some bytes at a place.
 func (m *Match) add(at int, value, mask []byte) {
 	for i := range mask {
@@ -119,6 +122,7 @@ type IPv4 struct {
 // IPv4 adds the IPv4 header.
 func (m *Match) IPv4(value, mask IPv4) {
 	m.exactly(atVersion, 4)
+	m.add(atEtherType, []byte{TypeIPv4 >> 8, TypeIPv4 & 0xff}, []byte{0xff, 0xff})
 	m.add(atSrcIP, value.Src[:], mask.Src[:])
 	m.add(atDstIP, value.Dst[:], mask.Dst[:])
 	m.add(atProto, []byte{value.Proto, value.TOS, value.TTL, value.Flags}, []byte{mask.Proto, mask.TOS, mask.TTL, mask.Flags})
@@ -136,6 +140,7 @@ type IPv6 struct {
 // IPv6 adds the IPv6 header.
 func (m *Match) IPv6(value, mask IPv6) {
 	m.exactly(atVersion, 6)
+	m.add(atEtherType, []byte{TypeIPv6 >> 8, TypeIPv6 & 0xff}, []byte{0xff, 0xff})
 	m.add(atSrcIP, value.Src[:], mask.Src[:])
 	m.add(atDstIP, value.Dst[:], mask.Dst[:])
 	m.add(atFlow, value.FlowLabel[:], mask.FlowLabel[:])

@@ -196,7 +196,7 @@ func compareTables(t *testing.T, d *draw) {
 
 func TestTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 49))
-	for range 500 {
+	for range 150 {
 		b := make([]byte, 2000)
 		for i := range b {
 			b[i] = byte(r.Uint32())

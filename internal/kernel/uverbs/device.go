@@ -51,6 +51,7 @@ type Device struct {
 	numbers     numbers
 	tables      dispatch.Tables // with the driver's methods
 	xrc         bool            // the driver has XRC
+	steers      bool            // the driver has flow rules, and the device frames for them
 	sameKeys    bool            // provider.SameKeys
 	describe    func(fd int) (bufmem.Info, error)
 
@@ -80,6 +81,9 @@ func NewDevice(cfg Config) (*Device, error) {
 	}
 	if x, ok := cfg.Driver.(provider.XRC); ok && x.HasXRC() {
 		d.xrc, d.tables = true, withXRC(d.tables)
+	}
+	if s, ok := cfg.Driver.(provider.Steers); ok && s.HasSteering() && cfg.Station != nil {
+		d.steers, d.tables = true, withSteering(d.tables)
 	}
 	if m, ok := cfg.Driver.(provider.Moderates); ok && m.ModeratesCQs() {
 		d.tables = withModeration(d.tables)

@@ -27,7 +27,10 @@ type qpRes struct {
 	sigAll  bool
 
 	groups groupSet
+	flow   flowTarget
 }
+
+func (r *qpRes) flowTarget() *flowTarget { return &r.flow }
 
 func (r *qpRes) PD() *rxe.PD                  { return r.domain }
 func (r *qpRes) MWByRKey(rkey uint32) *rxe.MW { return r.f.keys.mw(rkey) }
@@ -39,6 +42,9 @@ func (r *qpRes) MRByLKey(lkey uint32) *rxe.MR {
 }
 
 func (r *qpRes) Destroy(o *dispatch.Object, closing bool) error {
+	if err := r.flow.busy(closing); err != nil {
+		return err
+	}
 	if closing {
 		r.leaveGroups()
 	}
@@ -119,6 +125,7 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 	if r.xrcd != nil {
 		r.xrcd.users.Add(1)
 	}
+	r.flow.station, r.flow.to = r.station, r.qp
 	o.User, o.Res = req.user, r
 	setAsync(o, req.async)
 	k.f.sends.Store(true)

@@ -123,6 +123,9 @@ func (k *call) deviceAttr() (provider.DeviceAttr, error) {
 	if k.f.dev.xrc {
 		a.Cap |= rxe.CapXRC
 	}
+	if k.f.dev.steers {
+		a.Cap |= rxe.CapManagedFlowSteering
+	}
 	return a, k.f.ctx.QueryDevice(udata{k}, &a)
 }
 

@@ -84,6 +84,7 @@ const (
 	resizeToSize = 10
 	srqToFlags   = 20
 	qpToRegister = 40
+	wqToStride   = 40
 
 	qpToSendQueue = 48
 )

@@ -116,6 +116,50 @@ type CreateQPResp struct {
 	TIRICMAddr                       uint64
 }
 
+// struct mlx5_ib_create_flow, which FlowCountersData may follow
+type CreateFlowReq struct {
+	NCountersData uint32 `c:"ncounters_data"`
+	Reserved      uint32
+}
+
+// struct mlx5_ib_flow_counters_data
+type FlowCountersData struct {
+	CountersData uint64
+	NCounters    uint32 `c:"ncounters"`
+	Reserved     uint32
+}
+
+// struct mlx5_ib_flow_counters_desc
+type FlowCountersDesc struct{ Description, Index uint32 }
+
+// struct mlx5_ib_create_wq
+type CreateWQReq struct {
+	BufAddr, DBAddr      uint64
+	RQWQECount           uint32
+	RQWQEShift           uint32
+	UserIndex            uint32
+	Flags, CompMask      uint32
+	SingleStrideLogBytes uint32 `c:"single_stride_log_num_of_bytes"`
+	SingleWQELogStrides  uint32 `c:"single_wqe_log_num_of_strides"`
+	TwoByteShiftEn       uint32
+}
+
+// struct mlx5_ib_create_wq_resp; that of an indirection table is the same
+type CreateWQResp struct{ ResponseLength, Reserved uint32 }
+
+// struct mlx5_ib_modify_wq
+type ModifyWQReq struct{ CompMask, Reserved uint32 }
+
+// struct mlx5_ib_create_qp_rss
+type CreateRSSReq struct {
+	RxHashFieldsMask uint64
+	RxHashFunction   uint8
+	RxKeyLen         uint8
+	Reserved         [6]uint8
+	RxHashKey        [128]uint8
+	CompMask, Flags  uint32
+}
+
 // Flags of these structs.
 const (
 	contextDevX = 1 << 0 // MLX5_IB_ALLOC_UCTX_DEVX
@@ -134,6 +178,13 @@ const (
 	qpFlagBFReg      = 1 << 3  // MLX5_QP_FLAG_BFREG_INDEX
 	qpFlagAllowSCQE  = 1 << 8  // MLX5_QP_FLAG_ALLOW_SCATTER_CQE
 	qpFlagUARPage    = 1 << 10 // MLX5_QP_FLAG_UAR_PAGE_INDEX
+
+	counterBytes = 1 // IBV_COUNTER_BYTES
+
+	wqFlagSignature = 1 << 0  // MLX5_WQ_FLAG_SIGNATURE
+	hashToeplitz    = 1 << 0  // MLX5_RX_HASH_FUNC_TOEPLITZ
+	hashInner       = 1 << 31 // MLX5_RX_HASH_INNER
+	rssSelfLoopback = 3 << 6  // MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC and _MC
 
 	mmapRegular   = 0 // enum mlx5_ib_mmap_cmd
 	mmapNC        = 3 // MLX5_IB_MMAP_NC_PAGE
