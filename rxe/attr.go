@@ -32,7 +32,7 @@ const (
 	QPRC QPType = 2
 	QPUC QPType = 3
 	QPUD QPType = 4
-	// Whole Ethernet frames (IBV_QPT_RAW_PACKET, frame.go).
+	// Whole Ethernet frames (IBV_QPT_RAW_PACKET, raw.go).
 	QPRaw QPType = 8
 	// An XRC queue pair has one half only: the requester or the responder (IBA A14).
 	QPXRCIni QPType = 9

@@ -9,6 +9,7 @@ import (
 	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/mgmt/gsi"
 	"github.com/gorxe/gorxe/internal/segment"
+	"github.com/gorxe/gorxe/internal/segment/uplink"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -56,8 +57,11 @@ func acquireEngine(cfg Config) (*sharedEngine, error) {
 	engines.mu.Lock()
 	defer engines.mu.Unlock()
 	if e := engines.open[key]; e != nil {
-		if cfg.Tap != nil {
+		switch {
+		case cfg.Tap != nil:
 			return nil, &OpError{Op: "Open", Arg: "tap", Why: "the device is open already", Err: ErrBusy}
+		case cfg.RawNetwork:
+			return nil, &OpError{Op: "Open", Arg: "raw_network", Why: "the device is open already", Err: ErrBusy}
 		}
 		e.refs++
 		return e, nil
@@ -80,7 +84,10 @@ func acquireEngine(cfg Config) (*sharedEngine, error) {
 	e.dev = e.run.Device()
 	e.faults = inject.New(e.run)
 	e.mux.Start(e.dev)
-	e.station = e.run.Join(&segments)
+	if err := e.join(cfg); err != nil {
+		e.stop() //nolint:errcheck // err says what is wrong
+		return nil, err
+	}
 	e.cm = joinCM(cfg.Name, e.run, e.mux, cfg.Log)
 	engines.open[key] = e
 	return e, nil
@@ -95,10 +102,32 @@ func (e *sharedEngine) release() error {
 	}
 	delete(engines.open, e.key)
 	e.cm.close()
+	e.station.Leave()
+	return e.stop()
+}
+
+// stop ends the engine.
+func (e *sharedEngine) stop() error {
 	e.mux.Close()
 	e.faults.Close()
-	e.station.Leave()
 	return e.run.Close()
+}
+
+// join makes the device a station of the process's segment.
+func (e *sharedEngine) join(cfg Config) error {
+	station := e.run.Station()
+	if cfg.RawNetwork {
+		up, err := uplink.Open(e.run.Port().Info().Name)
+		if err != nil {
+			return &OpError{Op: "Open", Arg: "raw_network", Why: "no packet socket", Err: err}
+		}
+		station.Uplink = up
+	}
+	e.station = segments.Join(station)
+	if cfg.RawTap != nil {
+		segments.Capture(cfg.RawTap)
+	}
+	return nil
 }
 
 // engine returns c as the engine's configuration.

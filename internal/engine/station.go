@@ -7,11 +7,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// Join makes the device a station of an Ethernet segment. Its address is that of the port's
-// interface. An interface without one, such as lo, has one of the device's own.
-func (e *Engine) Join(s *segment.Segment) *segment.Station { return s.Join(e.Station()) }
-
-// Station describes the device as a station.
+// Station describes the device as a station of an Ethernet segment. Its address is that of the
+// port's interface. An interface without one, such as lo, has one of the device's own.
 func (e *Engine) Station() segment.Config {
 	return segment.Config{MAC: e.MAC(), MTU: e.frameMTU, Wake: e.dev.Wake}
 }

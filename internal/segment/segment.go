@@ -17,7 +17,8 @@ type Segment struct {
 	learned map[place]*Station
 }
 
-// Tap gets each frame that a station sends, before it arrives anywhere. It must not block.
+// Tap gets each frame that a station sends, before it arrives anywhere, and those that come from a
+// network. It must not block.
 type Tap interface{ Frame(b []byte) }
 
 // Capture gives frames to a tap; nil: to none.
@@ -27,6 +28,12 @@ func (s *Segment) Capture(t Tap) {
 		return
 	}
 	s.taps.Store(&t)
+}
+
+func (s *Segment) capture(f *ether.Frame) {
+	if t := s.taps.Load(); t != nil {
+		(*t).Frame(f.Data)
+	}
 }
 
 // address is that of a station: a MAC address.
@@ -122,9 +129,7 @@ func (s *Segment) forward(f *ether.Frame, from *Station, sender Receiver) {
 		src.vlan = dst.vlan
 	}
 	s.learn(src, from)
-	if t := s.taps.Load(); t != nil {
-		(*t).Frame(f.Data)
-	}
+	s.capture(f)
 	s.bring(f, dst, sender)
 }
 

@@ -20,10 +20,18 @@ type Config struct {
 	// MTU is how many bytes a frame may have behind its header; VLAN tags do not count.
 	MTU func() int
 	// Wake has the device run the inboxes of its queue pairs. It must not block.
-	Wake func()
-	// Uplink, if not nil, gets each frame that is sent and not for this station alone. It must not
-	// block.
-	Uplink func(frame []byte)
+	Wake   func()
+	Uplink Uplink // to a network; nil: none
+}
+
+// Uplink is a way to a network.
+type Uplink interface {
+	// Send sends a frame. It must not block.
+	Send(frame []byte)
+	// Receive has arrive called for each frame that comes, until Close.
+	Receive(arrive func(frame []byte))
+	// Close ends it. It does not wait for a call of arrive.
+	Close()
 }
 
 // Station is a device on a segment. It is the rxe.FramePort of the device's queue pairs.
@@ -62,11 +70,19 @@ func (c *Counters) List() []rxe.Counter {
 func (s *Segment) Join(cfg Config) *Station {
 	st := &Station{segment: s, mac: cfg.MAC, cfg: cfg}
 	s.join(st)
+	if cfg.Uplink != nil {
+		cfg.Uplink.Receive(st.arrive)
+	}
 	return st
 }
 
 // Leave takes the station off its segment.
-func (s *Station) Leave() { s.segment.leave(s) }
+func (s *Station) Leave() {
+	s.segment.leave(s)
+	if s.cfg.Uplink != nil {
+		s.cfg.Uplink.Close()
+	}
+}
 
 // MAC returns the address of the station.
 func (s *Station) MAC() [6]byte { return s.mac }
@@ -100,7 +116,7 @@ func (s *Station) SendFrame(q *rxe.QP, frame []byte, as rxe.FrameSend) {
 		return
 	}
 	segments, err := ether.Segments(frame, int(as.Header), int(as.MSS), b.segment[:])
-	if err != nil {
+	if err != nil || len(frame)/int(as.MSS) > maxSegments {
 		s.Counters.BadSegments.Add(1)
 		return
 	}
@@ -127,7 +143,7 @@ func (s *Station) send(q *rxe.QP, f *ether.Frame) {
 	s.Counters.Sent.Add(1)
 	s.sniff(f)
 	if s.cfg.Uplink != nil {
-		s.cfg.Uplink(f.Data)
+		s.cfg.Uplink.Send(f.Data)
 	}
 	s.segment.forward(f, s, q)
 }
@@ -141,10 +157,11 @@ func (s *Station) sniff(f *ether.Frame) {
 	s.deliver(f, to, nil)
 }
 
-// Arrive takes a frame from the uplink.
-func (s *Station) Arrive(frame []byte) {
+// arrive takes a frame from the uplink.
+func (s *Station) arrive(frame []byte) {
 	if len(frame) >= ether.HeaderSize {
 		f := ether.Parse(frame)
+		s.segment.capture(&f)
 		s.receive(&f, nil)
 	}
 }

@@ -5,6 +5,8 @@ import "sync"
 // Users have a segment each: what one sends reaches no other. A segment exists as long as one of its
 // stations is used. The zero value has no users.
 type Users struct {
+	Tap Tap // gets the frames of all; nil: nobody does
+
 	mu sync.Mutex // segments' locks are taken under it
 	of map[any]*userSegment
 }
@@ -22,6 +24,7 @@ func (u *Users) Station(user, device any, make func() Config) *Station {
 	g := u.of[user]
 	if g == nil {
 		g = &userSegment{byDevice: map[any]*Station{}}
+		g.Capture(u.Tap)
 		if u.of == nil {
 			u.of = map[any]*userSegment{}
 		}

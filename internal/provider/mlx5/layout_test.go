@@ -9,7 +9,7 @@ import (
 
 // TestLayout: every offset and size is what the headers of libmlx5 say.
 func TestLayout(t *testing.T) {
-	const cqe64, errCQE, ctrl, av, umr, mkey = "mlx5_cqe64", "mlx5_err_cqe", "mlx5_wqe_ctrl_seg", "mlx5_wqe_av", "mlx5_wqe_umr_ctrl_seg", "mlx5_wqe_mkey_context_seg"
+	const cqe64, errCQE, ctrl, av, umr, mkey, eth = "mlx5_cqe64", "mlx5_err_cqe", "mlx5_wqe_ctrl_seg", "mlx5_wqe_av", "mlx5_wqe_umr_ctrl_seg", "mlx5_wqe_mkey_context_seg", "mlx5_wqe_eth_seg"
 	tests := []struct {
 		expr string
 		got  int
@@ -51,7 +51,14 @@ func TestLayout(t *testing.T) {
 		{"MLX5_OPCODE_NOP", opNop}, {"MLX5_OPCODE_SEND_INVAL", opSendInv}, {"MLX5_OPCODE_RDMA_WRITE", opWrite},
 		{"MLX5_OPCODE_RDMA_WRITE_IMM", opWriteImm}, {"MLX5_OPCODE_SEND", opSend}, {"MLX5_OPCODE_SEND_IMM", opSendImm},
 		{"MLX5_OPCODE_RDMA_READ", opRead}, {"MLX5_OPCODE_ATOMIC_CS", opCompSwap}, {"MLX5_OPCODE_ATOMIC_FA", opFetchAdd},
-		{"MLX5_OPCODE_UMR", opUMR},
+		{"MLX5_OPCODE_UMR", opUMR}, {"MLX5_OPCODE_TSO", opTSO},
+		{cabi.Offset(eth, "cs_flags"), ethFlags}, {cabi.Offset(eth, "mss"), ethMSS}, {cabi.Offset(eth, "inline_hdr_sz"), ethInline},
+		{cabi.Offset(eth, "inline_hdr_start"), ethStart}, {cabi.Offset(eth, "inline_hdr"), ethSize},
+		{"MLX5_ETH_WQE_L3_CSUM", ethL3Sum}, {"MLX5_ETH_WQE_L4_CSUM", ethL4Sum},
+		{cabi.Offset(cqe64, "hds_ip_ext"), cqeHdsIPExt}, {cabi.Offset(cqe64, "l4_hdr_type_etc"), cqeTypes},
+		{cabi.Offset(cqe64, "vlan_info"), cqeVLAN}, {"MLX5_CQE_L3_OK", cqeL3OK}, {"MLX5_CQE_L4_OK", cqeL4OK},
+		{cabi.Offset("mlx5_ib_query_device_resp", "tso_caps"), int(unsafe.Offsetof(QueryDeviceResp{}.TSOCaps))},
+		{cabi.Offset("mlx5_ib_create_qp", "sq_buf_addr"), int(unsafe.Offsetof(CreateQPReq{}.SQBufAddr))},
 
 		{"MLX5_IB_ALLOC_UCTX_DEVX", contextDevX}, {"MLX5_USER_CMDS_SUPP_UHW_CREATE_AH", uhwCreateAH},
 		{"MLX5_USER_INLINE_MODE_NONE", inlineModeNone}, {"MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX", cqFlagUARPage},

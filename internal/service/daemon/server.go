@@ -20,7 +20,6 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/sched"
-	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
@@ -163,7 +162,7 @@ func (s *Server) open() (err error) {
 	s.class = sched.NewClass(procfs.Ready)
 	readers := rocev2.NewThreads(maxReaderThreads, s.class)
 	s.polling = sched.NewPolling(readers.Avoid)
-	shared := common{ecn: &ecn, tap: s.tap, threads: readers, class: s.class, segments: new(segment.Users), log: s.log}
+	shared := common{ecn: &ecn, tap: s.tap, threads: readers, class: s.class, segments: s.segments(), log: s.log}
 	var devices []tree.Device
 	s.cfg.Devices = slices.Clone(s.cfg.Devices)
 	for i := range s.cfg.Devices {
