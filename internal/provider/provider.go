@@ -48,6 +48,9 @@ type DeviceAttr struct {
 	TimestampMask, ClockKHz uint64
 	MaxDMSize               uint64 // of device memory, in bytes
 	RawPacketCaps           uint32 // enum ib_raw_packet_caps
+	// Of Steering: how many indirection tables and work queues there are, and how many places the
+	// largest table has.
+	MaxTables, MaxTable, MaxWQ uint32
 	// How long a completion event may wait for more completions: their number, and microseconds.
 	MaxCQCount, MaxCQPeriod uint16
 }

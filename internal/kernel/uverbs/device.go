@@ -19,6 +19,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/sys/bufmem"
+	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -220,8 +221,12 @@ func (d *Device) eventOf(engine any, typ rxe.EventType) {
 	owners := d.owners[engine] // own and disown make new ones
 	d.mu.Unlock()
 	for _, o := range owners {
-		if a, ok := o.Async.(*asyncFD); ok {
-			a.push(o.User, uint32(typ), o)
+		told, tell := typ, true
+		if o.Type == uapi.ObjWQ {
+			told, tell = workQueueEvent(typ)
+		}
+		if a, ok := o.Async.(*asyncFD); ok && tell {
+			a.push(o.User, uint32(told), o)
 		}
 	}
 }

@@ -251,8 +251,11 @@ func (f *File) destroyAll() {
 // flushAll completes all work requests with an error.
 func (f *File) flushAll() {
 	f.objects.Each(func(o *dispatch.Object) {
-		if r, ok := o.Res.(*qpRes); ok {
+		switch r := o.Res.(type) {
+		case *qpRes:
 			_ = r.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState) // it may be in RESET
+		case *wqRes:
+			_ = r.modify(rxe.QPErr, 0)
 		}
 	})
 }

@@ -28,8 +28,6 @@ const (
 	mostSpec    = 80 // sizeof(union ib_uverbs_flow_spec): IPv6
 )
 
-func badFlow(arg, why, fix string) error { return kernel.Refuse(unix.EINVAL, arg, why, fix) }
-
 // parseFlow reads the request for a flow rule, up to its specs.
 func parseFlow(in []byte) (req uapi.CreateFlowReq, specs []byte, err error) {
 	n := uapi.SizeOf[uapi.CreateFlowReq]()
@@ -40,17 +38,17 @@ func parseFlow(in []byte) (req uapi.CreateFlowReq, specs []byte, err error) {
 	a := &req.FlowAttr
 	switch {
 	case req.CompMask != 0:
-		return req, nil, badFlow("comp_mask", "has unknown bits", "use headers and libraries that belong together")
+		return req, nil, kernel.Refuse(unix.EINVAL, "comp_mask", "has unknown bits", "use headers and libraries that belong together")
 	case a.Flags&^(uapi.FlowDontTrap|uapi.FlowEgress|1) != 0:
-		return req, nil, badFlow("flags", "has unknown bits", "use IBV_FLOW_ATTR_FLAGS_DONT_TRAP")
+		return req, nil, kernel.Refuse(unix.EINVAL, "flags", "has unknown bits", "use IBV_FLOW_ATTR_FLAGS_DONT_TRAP")
 	case a.Flags&uapi.FlowDontTrap != 0 && (a.Type == uapi.FlowAllDefault || a.Type == uapi.FlowMCDefault):
-		return req, nil, badFlow("flags", "a default rule always traps", "leave IBV_FLOW_ATTR_FLAGS_DONT_TRAP out")
+		return req, nil, kernel.Refuse(unix.EINVAL, "flags", "a default rule always traps", "leave IBV_FLOW_ATTR_FLAGS_DONT_TRAP out")
 	case a.NumOfSpecs > uapi.MaxFlowSpecs:
-		return req, nil, badFlow("num_of_specs", "is above 10", "give one spec for each layer")
+		return req, nil, kernel.Refuse(unix.EINVAL, "num_of_specs", "is above 10", "give one spec for each layer")
 	case int(a.Size) > int(a.NumOfSpecs)*mostSpec:
-		return req, nil, badFlow("size", "is more than the specs can have", "give the sum of their sizes")
+		return req, nil, kernel.Refuse(unix.EINVAL, "size", "is more than the specs can have", "give the sum of their sizes")
 	case a.Reserved != [2]uint8{}:
-		return req, nil, badFlow("reserved", "is not 0", "zero the struct")
+		return req, nil, kernel.Refuse(unix.EINVAL, "reserved", "is not 0", "zero the struct")
 	}
 	rest := in[n:]
 	if a.NumOfSpecs > 0 {
@@ -69,11 +67,11 @@ func parseFlow(in []byte) (req uapi.CreateFlowReq, specs []byte, err error) {
 func parseSpecs(b []byte, n int) (s flowSpecs, err error) {
 	for range n {
 		if len(b) < specHdrSize {
-			return s, badFlow("size", "is less than the specs have", "give the sum of their sizes")
+			return s, kernel.Refuse(unix.EINVAL, "size", "is less than the specs have", "give the sum of their sizes")
 		}
 		hdr := uapi.Load[uapi.FlowSpecHdr](b)
 		if size := int(hdr.Size); size < specHdrSize || size > len(b) || hdr.Reserved != 0 {
-			return s, badFlow("spec", "has a size that it cannot have, or reserved bits", "give the size of its struct")
+			return s, kernel.Refuse(unix.EINVAL, "spec", "has a size that it cannot have, or reserved bits", "give the size of its struct")
 		}
 		if err := s.add(hdr.Type, b[:hdr.Size]); err != nil {
 			return s, err
@@ -81,10 +79,10 @@ func parseSpecs(b []byte, n int) (s flowSpecs, err error) {
 		b = b[hdr.Size:]
 	}
 	if len(b) > 0 {
-		return s, badFlow("size", "is more than the specs have", "give the sum of their sizes")
+		return s, kernel.Refuse(unix.EINVAL, "size", "is more than the specs have", "give the sum of their sizes")
 	}
 	if s.match.Never() {
-		return s, badFlow("specs", "contradict each other", "give one spec for each layer")
+		return s, kernel.Refuse(unix.EINVAL, "specs", "contradict each other", "give one spec for each layer")
 	}
 	return s, nil
 }
@@ -94,12 +92,12 @@ func parseSpecs(b []byte, n int) (s flowSpecs, err error) {
 func filter[T any](b []byte) (value, mask T, err error) {
 	n := (len(b) - specHdrSize) / 2
 	if n%4 != 0 || n == 0 {
-		return value, mask, badFlow("spec", "has a size that it cannot have", "give the size of its struct")
+		return value, mask, kernel.Refuse(unix.EINVAL, "spec", "has a size that it cannot have", "give the size of its struct")
 	}
 	v, m := b[specHdrSize:specHdrSize+n], b[specHdrSize+n:]
 	if have := int(unsafe.Sizeof(value)); n > have {
 		if !dispatch.IsZero(m[have:]) {
-			return value, mask, badFlow("spec", "has a mask for unknown fields", "use headers and libraries that belong together")
+			return value, mask, kernel.Refuse(unix.EINVAL, "spec", "has a mask for unknown fields", "use headers and libraries that belong together")
 		}
 	}
 	return uapi.Load[T](v), uapi.Load[T](m[:n]), nil
@@ -125,7 +123,7 @@ func (s *flowSpecs) add(typ uint32, b []byte) error {
 		case err != nil:
 			return err
 		case m.FlowLabel[0] != 0 || m.FlowLabel[1] > 0xf || v.FlowLabel[0] != 0 || v.FlowLabel[1] > 0xf:
-			return badFlow("flow_label", "exceeds 20 bits", "give it in network order")
+			return kernel.Refuse(unix.EINVAL, "flow_label", "exceeds 20 bits", "give it in network order")
 		case m.HopLimit != 0:
 			return unix.EOPNOTSUPP
 		}
@@ -151,11 +149,11 @@ func (s *flowSpecs) addAction(typ uint32, b []byte) error {
 	case uapi.FlowSpecActionTag:
 		s.tag = uapi.Load[uapi.FlowSpecTag](b).TagID
 		if s.tag >= mostFlowTag {
-			return badFlow("tag_id", "exceeds 24 bits", "give a smaller one")
+			return kernel.Refuse(unix.EINVAL, "tag_id", "exceeds 24 bits", "give a smaller one")
 		}
 	case uapi.FlowSpecActionCount:
 		if s.counts {
-			return badFlow("specs", "name two counters objects", "name one")
+			return kernel.Refuse(unix.EINVAL, "specs", "name two counters objects", "name one")
 		}
 		s.counts, s.counters = true, uapi.Load[uapi.FlowSpecTag](b).TagID
 	case flowSpecESP, flowSpecVXLAN, flowSpecGRE, flowSpecMPLS:
@@ -164,10 +162,10 @@ func (s *flowSpecs) addAction(typ uint32, b []byte) error {
 		if typ&flowInner != 0 && typ < uapi.FlowSpecActionTag {
 			return unix.EOPNOTSUPP
 		}
-		return badFlow("spec", "has an unknown type", "use a type of ibv_create_flow(3)")
+		return kernel.Refuse(unix.EINVAL, "spec", "has an unknown type", "use a type of ibv_create_flow(3)")
 	}
 	if len(b) != want {
-		return badFlow("spec", "has a size that it cannot have", "give the size of its struct")
+		return kernel.Refuse(unix.EINVAL, "spec", "has a size that it cannot have", "give the size of its struct")
 	}
 	return nil
 }

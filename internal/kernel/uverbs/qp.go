@@ -166,6 +166,9 @@ func writeExCreateQP(k *call, req *uapi.ExCreateQPReq) error {
 	if req.CompMask&^uapi.CreateQPMaskIndTable != 0 || req.Reserved != 0 {
 		return kernel.Refuse(unix.EINVAL, "comp_mask", "has unknown bits", "use headers and libraries that belong together")
 	}
+	if req.CompMask != 0 && k.f.dev.steers {
+		return writeCreateRSS(k, req)
+	}
 	o, r, err := k.createQPByWrite(req)
 	if err != nil {
 		return err
@@ -238,6 +241,9 @@ func knownQPType(t uint64) bool {
 }
 
 func ioctlCreateQP(k *call) error {
+	if o := k.Attrs.Object(uapi.AttrCreateQPIndTable); o != nil {
+		return ioctlCreateRSS(k, o.Res.(*tableRes))
+	}
 	req, err := k.qpAttrs()
 	if err != nil {
 		return err

@@ -172,7 +172,16 @@ func writeExQueryDevice(k *call) error {
 		CQModerationCaps: uapi.CQModerationCaps{MaxCount: a.MaxCQCount, MaxPeriod: a.MaxCQPeriod},
 		MaxDMSize:        a.MaxDMSize,
 		RawPacketCaps:    a.RawPacketCaps,
+		RSSCaps:          rssCaps(&a),
+		MaxWQTypeRQ:      a.MaxWQ,
 	})
+}
+
+func rssCaps(a *provider.DeviceAttr) uapi.RSSCaps {
+	if a.MaxTables == 0 {
+		return uapi.RSSCaps{}
+	}
+	return uapi.RSSCaps{SupportedQPTypes: 1 << uapi.QPTypeRawPacket, MaxRWQIndirectionTables: a.MaxTables, MaxRWQIndirectionTblSize: a.MaxTable}
 }
 
 // query is copy_query_dev_fields of uverbs_cmd.c.

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/uapi"
@@ -111,8 +112,10 @@ func (c *userContext) QueryDevice(u provider.UData, a *provider.DeviceAttr) erro
 	a.MaxCQCount, a.MaxCQPeriod = maxCQCount, maxCQPeriod
 	a.Cap |= rxe.CapRawIPCsum | rxe.CapRawScatterFCS
 	a.RawPacketCaps = rawCVLANStripping | rawScatterFCS | rawIPCsum
+	a.MaxTables, a.MaxTable, a.MaxWQ = mostTables, 1<<logMostTable, a.MaxQP
 	n := min(u.Room(), uapi.SizeOf[QueryDeviceResp]())
 	return respond(u, QueryDeviceResp{ResponseLength: uint32(n), Flags: queryPadded,
+		RSSCaps: RSSCaps{RxHashFieldsMask: uint64(ether.HashAll), RxHashFunction: hashToeplitz},
 		TSOCaps: TSOCaps{MaxTSO: maxTSO, SupportedQPTs: 1 << uapi.QPTypeRawPacket}})
 }
 

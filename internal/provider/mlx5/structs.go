@@ -34,9 +34,9 @@ type TSOCaps struct {
 // struct mlx5_ib_query_device_resp. What this device has none of is bytes.
 type QueryDeviceResp struct {
 	CompMask, ResponseLength uint32
-	TSOCaps                  TSOCaps  `c:"tso_caps"`
-	RSSCaps                  [16]byte `c:"rss_caps"`
-	CQECompCaps              [8]byte  `c:"cqe_comp_caps"`
+	TSOCaps                  TSOCaps `c:"tso_caps"`
+	RSSCaps                  RSSCaps `c:"rss_caps"`
+	CQECompCaps              [8]byte `c:"cqe_comp_caps"`
 	PacketPacingCaps         [16]byte
 	MultiPacketWQEs          uint32 `c:"mlx5_ib_support_multi_pkt_send_wqes"`
 	Flags                    uint32
@@ -114,6 +114,13 @@ type CreateQPResp struct {
 	BFRegIndex, ECEOptions, CompMask uint32
 	TIRN, TISN, RQN, SQN, Reserved1  uint32
 	TIRICMAddr                       uint64
+}
+
+// struct mlx5_ib_rss_caps
+type RSSCaps struct {
+	RxHashFieldsMask uint64
+	RxHashFunction   uint8
+	Reserved         [7]uint8
 }
 
 // struct mlx5_ib_create_flow, which FlowCountersData may follow
