@@ -34,6 +34,9 @@ const (
 	// requester then yields (yieldBytes). Twice: the first of them leave the processor's second
 	// cache. Half: twice the calls for messages of 8 KiB.
 	itemsAtOnce = 8
+	// framesAtOnce is how many raw frames one call reads, as far as they fit an item. Twice: frames
+	// of 1 KiB do not fit. Half: twice the calls.
+	framesAtOnce = 64
 	// maxSpans is how many pieces wait for one call of a Memory. Twice: IOV_MAX of Linux, which a
 	// message with a gap before each piece would exceed. Half: SENDs of 64 pieces take twice the
 	// calls.

@@ -133,28 +133,62 @@ func checkFrame(op string, wr *SendWR, n uint64) error {
 	return nil
 }
 
-// sendFrame executes a work request of a QPRaw.
-func (q *QP) sendFrame(wqe *sendEntry, st *step) hold {
-	item := newItem(int(wqe.length))
+// sendFrame executes the next work requests of a QPRaw, as many as one ReadV is worth.
+func (q *QP) sendFrame(st *step) hold {
+	item := newItem(MaxFrame)
 	defer item.free()
-	frame := item.store[:wqe.length]
-	if wqe.flags&SendInline != 0 {
-		copy(frame, wqe.inline)
-	} else {
-		from := cursor{}
-		if !st.in.cover(q, wqe.sgl, &from, frame, 0) || st.in.read() != nil {
-			st.in.drop()
+	frames, room := 1, item.store
+	if q.dev.cfg.CostlyMemory {
+		frames = framesAtOnce
+	}
+	for ; ; frames = 1 {
+		n, err := q.readFrames(frames, room, st)
+		switch {
+		case err == nil:
+			q.passFrames(n, room, st)
+			return goOn
+		case frames == 1 || n == 1:
 			q.blameMemory()
-			wqe.status = WCLocProtErr
+			q.sq.at(q.send.cur).status = WCLocProtErr
 			return holdFailed
 		}
 	}
-	q.facts.frames.Port.SendFrame(q, frame, FrameSendOf(wqe.remoteAddr))
-	q.countSent(1, len(frame), st)
-	q.dev.counters.RDMASends.Add(1)
-	wqe.started, wqe.done = true, true
-	q.send.cur++
-	return goOn
+}
+
+// readFrames reads the frames of at most so many work requests into b, one behind the other. It
+// returns how many these were.
+func (q *QP) readFrames(most int, b []byte, st *step) (n int, err error) {
+	for n < most && q.send.cur+uint32(n) != q.sq.prod {
+		wqe := q.sq.at(q.send.cur + uint32(n))
+		if n > 0 && (wqe.status != WCSuccess || wqe.isLocalOp() || int(wqe.length) > len(b)) {
+			break
+		}
+		n++
+		frame := b[:wqe.length]
+		b = b[wqe.length:]
+		if wqe.flags&SendInline != 0 {
+			copy(frame, wqe.inline)
+			continue
+		}
+		if from := (cursor{}); !st.in.cover(q, wqe.sgl, &from, frame, 0) {
+			st.in.drop()
+			return n, errRefused
+		}
+	}
+	return n, st.in.read()
+}
+
+// passFrames sends the frames of n work requests, which have been read into b.
+func (q *QP) passFrames(n int, b []byte, st *step) {
+	for range n {
+		wqe := q.sq.at(q.send.cur)
+		q.facts.frames.Port.SendFrame(q, b[:wqe.length], FrameSendOf(wqe.remoteAddr))
+		b = b[wqe.length:]
+		q.countSent(1, int(wqe.length), st)
+		q.dev.counters.RDMASends.Add(1)
+		wqe.started, wqe.done = true, true
+		q.send.cur++
+	}
 }
 
 // ReceiveFrame gives a copy of a frame to the queue pair, or drops and counts it. It does not wait
@@ -196,8 +230,10 @@ func (q *QP) unpackFrame(item *inboxItem, st *step) {
 	if f := r.receiveFrame(q, item, st); f != faultNone && q.attr.State != QPErr {
 		q.countDropped(f)
 		if faultRules[f].ownSide {
-			r.pend.batch.drop()
-			r.terminate(q, f, 0, 0, st)
+			r.pend.batch.cutPart()
+			if r.flushPayload(q, st) { // of the frames before
+				r.terminate(q, f, 0, 0, st)
+			}
 		}
 	}
 }
@@ -216,7 +252,8 @@ func (r *responder) receiveFrame(q *QP, item *inboxItem, st *step) fault {
 	if f := r.scatter(q, item.buf, st); f != faultNone {
 		return f
 	}
-	if !r.flushPayload(q, st) {
+	later := q.placesTogether() && len(r.pend.batch.spans) > 0
+	if !later && !r.flushPayload(q, st) {
 		return faultRecvAccess
 	}
 	r.wc = WC{ID: r.recv.wqe.ID, Opcode: WCRecv, ByteLen: uint32(len(item.buf)), QPN: q.qpn}
@@ -235,6 +272,11 @@ func (r *responder) receiveFrame(q *QP, item *inboxItem, st *step) fault {
 	}
 	item.frame.put(&r.wc)
 	r.recv.hasWQE = false
+	if later { // the item lives until the visit ends
+		r.pend.batch.endPart()
+		r.delivered = append(r.delivered, delivery{wc: r.wc})
+		return faultNone
+	}
 	if !r.push(q, &r.wc, false) {
 		return faultOverflow
 	}

@@ -213,6 +213,86 @@ func TestRawInboxBounded(t *testing.T) {
 	e.dev.Deliver()
 }
 
+// costly returns a device whose memory is that of programs: several frames share a call.
+func costly(t *testing.T) *rxe.Device {
+	t.Helper()
+	dev := must.Get[*rxe.Device](t)(rxe.New(rxe.Config{Link: rxedev.Nowhere{}, Clock: rxedev.Nowhere{}, CostlyMemory: true}))
+	t.Cleanup(func() { dev.Close() }) //nolint:errcheck // nothing is left
+	must.OK(t, dev.SetPort(rxe.PortActive, 4096))
+	return dev
+}
+
+// TestRawBatch: frames that are posted together arrive in order, each in its receive. If one cannot
+// be read, those before it are sent, and those behind it flushed. If one cannot be written, the
+// queue pair ends with it.
+func TestRawBatch(t *testing.T) {
+	port := new(rawPort)
+	e := newRaw(t, costly(t), rxe.FrameInit{Port: port})
+	to := newRaw(t, e.dev, rxe.FrameInit{Port: port})
+	port.to = to.qp
+	e.to(ready...)
+	to.to(ready...)
+	post := func(bad int) {
+		t.Helper()
+		wrs := make([]rxe.SendWR, 8)
+		for i := range wrs {
+			e.buf[i*100] = byte(i)
+			wrs[i] = rxe.SendWR{ID: uint64(i), Op: rxe.WRSend, Flags: rxedev.Signaled, SGL: []rxe.SGE{e.sge(i*100, 50+i)}}
+			if i == bad {
+				wrs[i].SGL[0].LKey++
+			}
+		}
+		_, err := e.qp.PostSend(wrs)
+		must.OK(t, err)
+	}
+	for i := range 8 {
+		to.recv(uint64(i), i*100, 100)
+	}
+	post(-1)
+	for i := range 8 {
+		e.wc(uint64(i), rxe.WCSuccess)
+		if wc := to.wc(uint64(i), rxe.WCSuccess); int(wc.ByteLen) != 50+i || to.buf[i*100] != byte(i) {
+			t.Errorf("frame %d: %d bytes, %d", i, wc.ByteLen, to.buf[i*100])
+		}
+	}
+	for i := range 8 {
+		to.recv(uint64(i), i*100, 100)
+	}
+	post(5)
+	for i := range 8 {
+		want := rxe.WCSuccess
+		switch {
+		case i == 5:
+			want = rxe.WCLocProtErr
+		case i > 5:
+			want = rxe.WCFlushErr
+		}
+		e.wc(uint64(i), want)
+		if i < 5 {
+			to.wc(uint64(i), rxe.WCSuccess)
+		}
+	}
+	to.none()
+	e.to(rxe.QPReset, rxe.QPInit, rxe.QPRTR, rxe.QPRTS)
+	to.to(rxe.QPReset, rxe.QPInit, rxe.QPRTR, rxe.QPRTS)
+	for i := range 3 {
+		to.recv(uint64(i), i*100, 100)
+	}
+	_, err := to.qp.PostRecv([]rxe.RecvWR{{ID: 3, SGL: []rxe.SGE{{Addr: 5, Length: 100, LKey: 5}}}, {ID: 4, SGL: []rxe.SGE{to.sge(0, 100)}}})
+	must.OK(t, err)
+	post(-1)
+	for i := range 5 {
+		want := rxe.WCSuccess
+		switch {
+		case i == 3:
+			want = rxe.WCLocProtErr
+		case i > 3:
+			want = rxe.WCFlushErr
+		}
+		to.wc(uint64(i), want)
+	}
+}
+
 // TestRawInfo: what a port says of a frame is in the completion. A tag is removed, and a check
 // sequence added, if the queue pair asks for it.
 func TestRawInfo(t *testing.T) {

@@ -80,7 +80,7 @@ func (q *QP) begin(wqe *sendEntry, st *step) hold {
 	switch {
 	case q.typ == QPUD || wqe.op == WRFlush:
 	case q.typ == QPRaw:
-		return q.sendFrame(wqe, st)
+		return q.sendFrame(st)
 	default:
 		packets = readPackets(wqe.length, q.mtu())
 	}

@@ -95,13 +95,13 @@ func (s *Segment) learn(p place, from *Station) {
 
 // bring gives a frame to the stations that have its destination as their own address, or else to
 // the one where that was learned, or else to all.
-func (s *Segment) bring(f *ether.Frame, to place, sender Receiver) {
+func (s *Segment) bring(f *ether.Frame, to place, from *Station, sender Receiver) {
 	list, found := s.list(), false
 	if !to.addr.toMany() {
 		for _, st := range list {
 			if st.mac == to.addr {
 				found = true
-				st.receive(f, sender)
+				st.take(f, from, sender)
 			}
 		}
 		if found {
@@ -111,12 +111,12 @@ func (s *Segment) bring(f *ether.Frame, to place, sender Receiver) {
 		st := s.learned[to]
 		s.mu.RUnlock()
 		if st != nil {
-			st.receive(f, sender)
+			st.take(f, from, sender)
 			return
 		}
 	}
 	for _, st := range list {
-		st.receive(f, sender)
+		st.take(f, from, sender)
 	}
 }
 
@@ -130,7 +130,7 @@ func (s *Segment) forward(f *ether.Frame, from *Station, sender Receiver) {
 	}
 	s.learn(src, from)
 	s.capture(f)
-	s.bring(f, dst, sender)
+	s.bring(f, dst, from, sender)
 }
 
 const vlanMask = 1<<12 - 1 // of the control information, the number

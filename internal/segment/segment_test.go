@@ -94,6 +94,11 @@ func TestSwitch(t *testing.T) {
 	if a.wakes == 0 || b.wakes == 0 || c.wakes == 0 {
 		t.Error("a device was not woken")
 	}
+	before := a.wakes
+	a.SendFrame(nil, frameOf(a.mac, a.mac, plain...), rxe.FrameSend{})
+	if a.own.took() != 1 || a.wakes != before {
+		t.Error("the device that sends was woken")
+	}
 	c.Leave()
 	a.SendFrame(nil, frameOf(c.mac, a.mac, plain...), rxe.FrameSend{})
 	if got := counts(); got != "0 1 0 1 0 0" {

@@ -154,7 +154,7 @@ func (s *Station) sniff(f *ether.Frame) {
 	s.mu.RLock()
 	to := s.flows.Sniff(room[:0])
 	s.mu.RUnlock()
-	s.deliver(f, to, nil)
+	s.deliver(f, to, nil) // the thread that sends runs the inboxes
 }
 
 // arrive takes a frame from the uplink.
@@ -162,22 +162,34 @@ func (s *Station) arrive(frame []byte) {
 	if len(frame) >= ether.HeaderSize {
 		f := ether.Parse(frame)
 		s.segment.capture(&f)
-		s.receive(&f, nil)
+		if s.receive(&f, nil) {
+			s.cfg.Wake()
+		}
 	}
 }
 
-// receive gives a frame to the queue pairs whose rules take it, except to the one that sent it.
-func (s *Station) receive(f *ether.Frame, sender Receiver) {
+// receive gives a frame to the queue pairs whose rules take it, except to the one that sent it. It
+// reports whether there are any: then some thread has to run their inboxes.
+func (s *Station) receive(f *ether.Frame, sender Receiver) bool {
 	var room [8]ether.Delivery
 	s.mu.RLock()
 	to, _ := s.flows.Decide(f, room[:0])
 	s.mu.RUnlock()
 	if len(to) == 0 {
 		s.Counters.NoFlow.Add(1)
-		return
+		return false
 	}
 	s.Counters.Received.Add(1)
 	s.deliver(f, to, sender)
+	return true
+}
+
+// take is receive for a frame of the segment. The thread that sends runs the inboxes of its own
+// device, once for all frames of a post.
+func (s *Station) take(f *ether.Frame, from *Station, sender Receiver) {
+	if s.receive(f, sender) && s != from {
+		s.cfg.Wake()
+	}
 }
 
 func (s *Station) deliver(f *ether.Frame, to []ether.Delivery, sender Receiver) {
@@ -196,7 +208,6 @@ func (s *Station) deliver(f *ether.Frame, to []ether.Delivery, sender Receiver) 
 		}
 		d.To.(Receiver).ReceiveFrame(f.Data, i)
 	}
-	s.cfg.Wake()
 }
 
 // infoOf is what completions say of a frame.
