@@ -81,6 +81,8 @@ func writeCreateFlow(k *call) error {
 		return err
 	case a.Flags&^uapi.FlowDontTrap != 0:
 		return kernel.Refuse(unix.EINVAL, "flags", "rules for sent frames are not supported", "leave IBV_FLOW_ATTR_FLAGS_EGRESS out")
+	case a.Type > uapi.FlowSniffer:
+		return kernel.Refuse(unix.EINVAL, "type", "is unknown", "use a type of enum ibv_flow_attr_type")
 	case a.Priority >= ether.Priorities:
 		return unix.ENOMEM // MLX5_IB_FLOW_LAST_PRIO
 	}

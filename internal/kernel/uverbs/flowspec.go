@@ -25,7 +25,7 @@ const (
 	flowInner   = 0x100   // IB_FLOW_SPEC_INNER: the headers within a tunnel
 	mostFlowTag = 1 << 24 // completions have 24 bits
 	specHdrSize = 8
-	mostSpec    = 80 // sizeof(union ib_uverbs_flow_spec): IPv6
+	mostSpec    = 88 // sizeof(union ib_uverbs_flow_spec): IPv6
 )
 
 // parseFlow reads the request for a flow rule, up to its specs.

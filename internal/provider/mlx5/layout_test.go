@@ -4,6 +4,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/test/cabi"
 )
 
@@ -101,6 +102,24 @@ func TestLayout(t *testing.T) {
 		{"sizeof(struct mlx5_ib_create_srq)", int(unsafe.Sizeof(CreateSRQReq{}))},
 		{"sizeof(struct mlx5_ib_create_qp)", int(unsafe.Sizeof(CreateQPReq{}))},
 		{cabi.Offset("mlx5_ib_create_qp", "bfreg_index"), int(unsafe.Offsetof(CreateQPReq{}.BFRegIndex))},
+		{"sizeof(struct mlx5_ib_create_wq)", int(unsafe.Sizeof(CreateWQReq{}))},
+		{cabi.Offset("mlx5_ib_create_wq", "user_index"), int(unsafe.Offsetof(CreateWQReq{}.UserIndex))},
+		{cabi.Offset("mlx5_ib_create_wq", "comp_mask"), int(unsafe.Offsetof(CreateWQReq{}.CompMask))},
+		{cabi.Offset("mlx5_ib_create_wq", "single_wqe_log_num_of_strides"), wqToStride},
+		{"sizeof(struct mlx5_ib_create_wq_resp)", int(unsafe.Sizeof(CreateWQResp{}))},
+		{"sizeof(struct mlx5_ib_create_rwq_ind_tbl_resp)", int(unsafe.Sizeof(CreateWQResp{}))},
+		{"sizeof(struct mlx5_ib_modify_wq)", int(unsafe.Sizeof(ModifyWQReq{}))},
+		{"sizeof(struct mlx5_ib_create_qp_rss)", int(unsafe.Sizeof(CreateRSSReq{}))},
+		{cabi.Offset("mlx5_ib_create_qp_rss", "rx_hash_key"), int(unsafe.Offsetof(CreateRSSReq{}.RxHashKey))},
+		{cabi.Offset("mlx5_ib_create_qp_rss", "flags"), int(unsafe.Offsetof(CreateRSSReq{}.Flags))},
+		{"sizeof(struct mlx5_ib_rss_caps)", int(unsafe.Sizeof(RSSCaps{}))},
+		{"sizeof(struct mlx5_ib_create_flow)", int(unsafe.Sizeof(CreateFlowReq{}))},
+		{"sizeof(struct mlx5_ib_flow_counters_data)", int(unsafe.Sizeof(FlowCountersData{}))},
+		{"sizeof(struct mlx5_ib_flow_counters_desc)", int(unsafe.Sizeof(FlowCountersDesc{}))},
+		{"MLX5_RX_HASH_FUNC_TOEPLITZ", hashToeplitz},
+		{"MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC | MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC", rssSelfLoopback},
+		{"MLX5_RX_HASH_SRC_IPV4", int(ether.HashSrcIPv4)}, {"MLX5_RX_HASH_DST_PORT_UDP", int(ether.HashDstUDP)},
+		{"IBV_COUNTER_BYTES", counterBytes},
 		{"sizeof(struct mlx5_ib_create_qp_resp)", int(unsafe.Sizeof(CreateQPResp{}))},
 	}
 	exprs := make([]string, len(tests))

@@ -188,7 +188,6 @@ const (
 
 	counterBytes = 1 // IBV_COUNTER_BYTES
 
-	wqFlagSignature = 1 << 0  // MLX5_WQ_FLAG_SIGNATURE
 	hashToeplitz    = 1 << 0  // MLX5_RX_HASH_FUNC_TOEPLITZ
 	hashInner       = 1 << 31 // MLX5_RX_HASH_INNER
 	rssSelfLoopback = 3 << 6  // MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC and _MC
