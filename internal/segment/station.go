@@ -8,7 +8,7 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// Receiver is who a flow rule gives frames to: an *rxe.QP, or what stands for several.
+// Receiver gets the frames of a flow rule. It is an *rxe.QP, or stands for several.
 type Receiver interface {
 	// ReceiveFrame copies the frame, or drops it. It must not block.
 	ReceiveFrame(frame []byte, info rxe.FrameInfo)
