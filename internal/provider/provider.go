@@ -85,8 +85,9 @@ type Moderated interface {
 // that of an initiator has no RecvCQ. rxe.SRQ.Num is the number that a program has to know.
 type XRC interface{ HasXRC() bool }
 
-// Steers is implemented by a Driver whose provider has flow rules, work queues and RSS. Its Contexts
-// are Steering. Only then do programs find them, on devices that have a place on a segment.
+// Steers is implemented by a Driver whose provider has flow rules, work queues and RSS. Its
+// Contexts are Steering. Only then do programs find them, on devices that have a place on a
+// segment.
 type Steers interface{ HasSteering() bool }
 
 // Steering is a Context with what flow rules and work queues need.

@@ -52,8 +52,8 @@ func (r *flowRes) Destroy(*dispatch.Object, bool) error {
 	return nil
 }
 
-// writeCreateFlow is uverbs_cmd.c:ib_uverbs_ex_create_flow and mlx5_ib_create_flow. The kernel wants
-// CAP_NET_RAW. Here a rule only chooses among the frames that reach the caller's segment.
+// writeCreateFlow is uverbs_cmd.c:ib_uverbs_ex_create_flow and mlx5_ib_create_flow. The kernel
+// wants CAP_NET_RAW. Here a rule only chooses among the frames that reach the caller's segment.
 func writeCreateFlow(k *call) error {
 	req, specs, err := parseFlow(k.In)
 	if err != nil {

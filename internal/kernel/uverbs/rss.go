@@ -38,8 +38,8 @@ func (r *tableRes) log() (n uint32) {
 	return n
 }
 
-// writeCreateTable is uverbs_cmd.c:ib_uverbs_ex_create_rwq_ind_table. The handles of the work queues
-// follow the request.
+// writeCreateTable is uverbs_cmd.c:ib_uverbs_ex_create_rwq_ind_table. The handles of the work
+// queues follow the request.
 func writeCreateTable(k *call) error {
 	head := uapi.SizeOf[uapi.CreateRWQIndTblReq]()
 	if len(k.In) < head {

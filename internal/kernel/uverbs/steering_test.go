@@ -492,7 +492,8 @@ func TestRSS(t *testing.T) {
 	}
 }
 
-// TestWorkQueueStates: a work queue goes from RESET to RDY, ERR and RESET, and tells of its failure.
+// TestWorkQueueStates: a work queue goes from RESET to RDY, ERR and RESET, and tells of its
+// failure.
 func TestWorkQueueStates(t *testing.T) { newSteerProgram(t, forms[0], nil).workQueueWalk(t) }
 
 func (p *steerProgram) workQueueWalk(t *testing.T) {
@@ -584,7 +585,8 @@ func TestRSSByIoctl(t *testing.T) {
 	p.want(p.ioctl(uapi.ObjRWQIndTbl, uapi.MethodRWQIndTblDestroy, obj(uapi.AttrDestroyHandle, table)), unix.EBUSY)
 }
 
-// TestSteeringAnnounced: a device tells of flow rules if its driver has them and it is on a segment.
+// TestSteeringAnnounced: a device tells of flow rules if its driver has them and it is on a
+// segment.
 func TestSteeringAnnounced(t *testing.T) {
 	with := newSteerProgram(t, forms[0], nil)
 	engine := rxedev.New(t)

@@ -133,8 +133,8 @@ const (
 	// makes an array of 512 KiB. Half: a program that attaches 32,768 points is refused.
 	mostFlowCounters = 1 << 15
 	// logMostTable bounds an indirection table, as a ConnectX-6's (log_max_rqt_size). Twice: a
-	// request may name 4,096 work queues. Half: a program that asks for max_rwq_indirection_table_size
-	// gets less.
+	// request may name 4,096 work queues. Half: a program that asks for
+	// max_rwq_indirection_table_size gets less.
 	logMostTable = 11
 	// mostTables is how many of them the device says it has. A user's budget bounds them.
 	mostTables = 1 << 16

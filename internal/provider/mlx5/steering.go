@@ -14,8 +14,8 @@ var _ provider.Steers = Driver{}
 // HasSteering implements provider.Steers.
 func (Driver) HasSteering() bool { return true }
 
-// privateRequest refuses a private request without its first least bytes, or with something set behind those
-// that are known.
+// privateRequest refuses a private request without its first least bytes, or with something set
+// behind those that are known.
 func privateRequest[T any](u provider.UData, least int) (req T, err error) {
 	b := u.Request()
 	if err := lacks(u, least); err != nil {
@@ -88,8 +88,8 @@ func (c *userContext) NewTable(u provider.UData, log uint32) error {
 	return respond(u, CreateWQResp{ResponseLength: uint32(min(u.Room(), uapi.SizeOf[CreateWQResp]()))})
 }
 
-// NewRSS implements provider.Steering (qp.c: create_rss_raw_qp_tir). A queue pair that hashes nothing
-// has one work queue.
+// NewRSS implements provider.Steering (qp.c: create_rss_raw_qp_tir). A queue pair that hashes
+// nothing has one work queue.
 func (c *userContext) NewRSS(u provider.UData, log uint32) (ether.RSS, error) {
 	req, err := privateRequest[CreateRSSReq](u, uapi.SizeOf[CreateRSSReq]())
 	if err != nil {
