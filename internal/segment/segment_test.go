@@ -3,6 +3,7 @@ package segment
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -254,21 +255,21 @@ func TestSenderAndSniffer(t *testing.T) {
 // TestUsers: users have segments of their own, which end with the last queue pair.
 func TestUsers(t *testing.T) {
 	var u Users
-	cfg := func(last byte) func() Config {
-		return func() Config {
-			return Config{MAC: [6]byte{2, 0, 0, 0, 0, last}, MTU: func() int { return testMTU }, Wake: func() {}}
-		}
+	station := func(user string, device byte) *Station {
+		return must.Get[*Station](t)(u.Station(user, device, func() (Config, error) {
+			return Config{MAC: [6]byte{2, 0, 0, 0, 0, device}, MTU: func() int { return testMTU }, Wake: func() {}}, nil
+		}))
 	}
-	a, b := u.Station("ann", 1, cfg(1)), u.Station("bob", 1, cfg(1))
+	a, b := station("ann", 1), station("bob", 1)
 	var ann, bob sink
 	must.OK(t, a.AddFlow(&ether.Rule{Type: ether.AllDefault, To: &ann}))
 	must.OK(t, b.AddFlow(&ether.Rule{Type: ether.AllDefault, To: &bob}))
-	other := u.Station("ann", 2, cfg(2))
+	other := station("ann", 2)
 	other.SendFrame(nil, frameOf([6]byte{255, 255, 255, 255, 255, 255}, other.mac, plain...), rxe.FrameSend{})
 	if ann.took() != 1 || bob.took() != 0 {
 		t.Error("a frame reached another user, or not its own")
 	}
-	if again := u.Station("ann", 1, nil); again != a {
+	if station("ann", 1) != a {
 		t.Error("a device has two stations")
 	}
 	a.Release()
@@ -278,6 +279,10 @@ func TestUsers(t *testing.T) {
 	a.Release()
 	other.Release()
 	b.Release()
+	refused := errors.New("no station")
+	if _, err := u.Station("eve", 1, func() (Config, error) { return Config{}, refused }); err != refused {
+		t.Errorf("%v", err)
+	}
 	if len(u.of) != 0 {
 		t.Errorf("left: %v", u.of)
 	}

@@ -17,11 +17,20 @@ type userSegment struct {
 }
 
 // Station returns the station of a device on the segment of a user, for the caller to Release. It
-// calls make for the description of one that does not exist. Both keys are compared.
-func (u *Users) Station(user, device any, make func() Config) *Station {
+// calls describe for one that does not exist, and returns its error. Both keys are compared.
+func (u *Users) Station(user, device any, describe func() (Config, error)) (*Station, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	g := u.of[user]
+	if g != nil && g.byDevice[device] != nil {
+		st := g.byDevice[device]
+		st.users++
+		return st, nil
+	}
+	cfg, err := describe()
+	if err != nil {
+		return nil, err
+	}
 	if g == nil {
 		g = &userSegment{byDevice: map[any]*Station{}}
 		g.Capture(u.Tap)
@@ -30,14 +39,10 @@ func (u *Users) Station(user, device any, make func() Config) *Station {
 		}
 		u.of[user] = g
 	}
-	st := g.byDevice[device]
-	if st == nil {
-		st = g.Join(make())
-		st.release = func() { u.release(user, device, st) }
-		g.byDevice[device] = st
-	}
-	st.users++
-	return st
+	st := g.Join(cfg)
+	st.users, st.release = 1, func() { u.release(user, device, st) }
+	g.byDevice[device] = st
+	return st, nil
 }
 
 func (u *Users) release(user, device any, st *Station) {

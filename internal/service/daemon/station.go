@@ -22,28 +22,27 @@ type network string
 // do the same. The devices that another user has on this daemon are on one segment, which no other
 // user reaches.
 func (d *device) station(users *segment.Users) func(user any, netRaw bool) *segment.Station {
+	if users == nil {
+		return nil
+	}
 	return func(user any, netRaw bool) *segment.Station {
 		if netRaw {
-			if up, err := uplink.Open(d.engine.Port().Info().Name); err == nil {
-				return d.networkStation(users, up)
+			if st, err := users.Station(network(d.engine.Port().Info().Name), d, d.networkStation); err == nil {
+				return st
 			}
 		}
-		return users.Station(user, d, d.engine.Station)
+		st, _ := users.Station(user, d, func() (segment.Config, error) { return d.engine.Station(), nil })
+		return st
 	}
 }
 
-// networkStation returns the station with a way to the network. It closes up if there is one
-// already.
-func (d *device) networkStation(users *segment.Users, up *uplink.Uplink) *segment.Station {
-	used := false
-	st := users.Station(network(d.engine.Port().Info().Name), d, func() segment.Config {
-		used = true
-		cfg := d.engine.Station()
-		cfg.Uplink = up
-		return cfg
-	})
-	if !used {
-		up.Close()
+// networkStation describes the device with a way to its network.
+func (d *device) networkStation() (segment.Config, error) {
+	cfg := d.engine.Station()
+	up, err := uplink.Open(d.engine.Port().Info().Name)
+	if err != nil {
+		return cfg, err
 	}
-	return st
+	cfg.Uplink = up
+	return cfg, nil
 }
