@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -254,22 +255,27 @@ func TestRawNetwork(t *testing.T) {
 	}
 	a := newRawEnd(t, openTest(t, Config{Interface: "here", Address: netip.MustParseAddr("10.9.1.1"), RawNetwork: true}), QPInitAttr{})
 	a.flow(FlowAttr{Specs: []FlowSpec{FlowTo(a.mac)}})
-	a.recv(1, 0, 2048)
 	s := must(net.ListenUDP("udp4", nil))(t)
 	defer s.Close()
 	f := ipv4UDP([6]byte{2, 0, 0, 0, 0, 2}, a.mac, uint16(s.LocalAddr().(*net.UDPAddr).Port), "ping")
-	a.send(f, FrameSend{Flags: FrameL3Sum | FrameL4Sum})
-	a.expect(ctx, 99, WCSuccess)
 	b := make([]byte, 100)
-	n, from, err := s.ReadFromUDPAddrPort(b)
-	if err != nil || string(b[:n]) != "ping" {
-		t.Fatalf("%q: %v", b[:n], err)
-	}
-	if _, err := s.WriteToUDPAddrPort([]byte("pong"), from); err != nil {
-		t.Fatal(err)
-	}
-	wc := a.expect(ctx, 1, WCSuccess)
-	if wc.Flags != WCIPCsumOK || !bytes.Contains(a.buf[:wc.ByteLen], []byte("pong")) {
-		t.Errorf("%v: % x", wc.Flags, a.buf[:wc.ByteLen])
+	var from netip.AddrPort
+	// An interface that is up may lose packets for a moment, so they are sent until they arrive.
+	testmust.Eventually(t, "the socket has the frame", func() bool {
+		a.send(f, FrameSend{Flags: FrameL3Sum | FrameL4Sum})
+		a.expect(ctx, 99, WCSuccess)
+		testmust.OK(t, s.SetReadDeadline(time.Now().Add(time.Millisecond)))
+		n, who, err := s.ReadFromUDPAddrPort(b)
+		from = who
+		return err == nil && string(b[:n]) == "ping"
+	})
+	a.recv(1, 0, 2048)
+	wcs := make([]WC, 1)
+	testmust.Eventually(t, "the answer arrives", func() bool {
+		s.WriteToUDPAddrPort([]byte("pong"), from) //nolint:errcheck // the next one may arrive
+		return must(a.cq.Poll(wcs))(t) == 1
+	})
+	if wc := wcs[0]; wc.ID != 1 || wc.Flags != WCIPCsumOK || !bytes.Contains(a.buf[:wc.ByteLen], []byte("pong")) {
+		t.Errorf("%+v: % x", wc, a.buf[:wc.ByteLen])
 	}
 }
