@@ -111,12 +111,16 @@ func newSteerProgram(t *testing.T, fm form, b *quota.Budget) *steerProgram {
 	var users segment.Users
 	mtu := func() int { return 1500 }
 	station := func(user any, _ bool) *segment.Station {
-		return users.Station(user, engine, func() segment.Config { return segment.Config{MAC: steerMAC, MTU: mtu, Wake: engine.Wake} })
+		return must.Get[*segment.Station](t)(users.Station(user, engine, func() (segment.Config, error) {
+			return segment.Config{MAC: steerMAC, MTU: mtu, Wake: engine.Wake}, nil
+		}))
 	}
 	d := must.Get[*Device](t)(NewDevice(Config{Device: engine, Driver: steerDriver{}, Station: station}))
 	t.Cleanup(d.Close)
 	p := &steerProgram{user: &user{openedOf(t, d, b), fm}, engine: engine}
-	p.peer = users.Station(p.f.budget, "peer", func() segment.Config { return segment.Config{MTU: mtu, Wake: func() {}} })
+	p.peer = must.Get[*segment.Station](t)(users.Station(p.f.budget, "peer", func() (segment.Config, error) {
+		return segment.Config{MTU: mtu, Wake: func() {}}, nil
+	}))
 	t.Cleanup(p.peer.Release)
 	p.pd = p.allocPD()
 	p.f.ctx.(*steerContext).lkey = p.regMR(p.pd, programData, 4096, rxe.AccessLocalWrite).LKey
