@@ -214,8 +214,9 @@ func workQueueEvent(typ rxe.EventType) (rxe.EventType, bool) {
 	switch typ {
 	case rxe.EventQPFatal, rxe.EventQPReqErr, rxe.EventQPAccessErr:
 		return eventWQFatal, true
+	default:
+		return 0, false
 	}
-	return 0, false
 }
 
 const eventWQFatal rxe.EventType = 19 // IBV_EVENT_WQ_FATAL
