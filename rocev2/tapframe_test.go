@@ -13,8 +13,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// TestTapFrame: Ethernet frames are in the capture beside the packets, for Wireshark and for our own
-// reader, and the limit holds for them.
+// TestTapFrame: Ethernet frames are in the capture beside the packets, for Wireshark and for our
+// own reader, and the limit holds for them.
 func TestTapFrame(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mixed.pcapng")
 	tap := must.Get[*Tap](t)(OpenTap(file, "gorxe"))

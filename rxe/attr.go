@@ -118,8 +118,8 @@ type QPInitAttr struct {
 	Reports Reports
 	// Observer, if not nil, sees what the QP does with memory.
 	Observer Observer
-	// Frames says where the frames of a QPRaw go, and how it wants those that it gets. It is nil for
-	// other types.
+	// Frames says where the frames of a QPRaw go, and how it wants those that it gets. It is nil
+	// for other types.
 	Frames *FrameInit
 	// User is whose queue pair it is: users share what Config.Filter has room for. It is compared.
 	User any

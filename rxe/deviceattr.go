@@ -42,19 +42,20 @@ type DeviceAttr struct {
 type DeviceCap uint64
 
 const (
-	CapBadPKeyCntr         DeviceCap = 1 << 1
-	CapBadQKeyCntr         DeviceCap = 1 << 2
-	CapUDAVPortEnforce     DeviceCap = 1 << 6
-	CapPortActiveEvent     DeviceCap = 1 << 10
-	CapSysImageGUID        DeviceCap = 1 << 11
-	CapRCRNRNAKGen         DeviceCap = 1 << 12
-	CapSRQResize           DeviceCap = 1 << 13
-	CapMemWindow           DeviceCap = 1 << 17
-	CapXRC                 DeviceCap = 1 << 20 // announced by users of the engine that pass XRC on
-	CapMemMgtExtensions    DeviceCap = 1 << 21
-	CapMemWindowType2A     DeviceCap = 1 << 23 // or the next, but not both: see MW
-	CapMemWindowType2B     DeviceCap = 1 << 24
-	CapRawIPCsum           DeviceCap = 1 << 26 // with the next, of providers that pass raw packets on
+	CapBadPKeyCntr      DeviceCap = 1 << 1
+	CapBadQKeyCntr      DeviceCap = 1 << 2
+	CapUDAVPortEnforce  DeviceCap = 1 << 6
+	CapPortActiveEvent  DeviceCap = 1 << 10
+	CapSysImageGUID     DeviceCap = 1 << 11
+	CapRCRNRNAKGen      DeviceCap = 1 << 12
+	CapSRQResize        DeviceCap = 1 << 13
+	CapMemWindow        DeviceCap = 1 << 17
+	CapXRC              DeviceCap = 1 << 20 // announced by users of the engine that pass XRC on
+	CapMemMgtExtensions DeviceCap = 1 << 21
+	CapMemWindowType2A  DeviceCap = 1 << 23 // or the next, but not both: see MW
+	CapMemWindowType2B  DeviceCap = 1 << 24
+	// with the next, of providers that pass raw packets on
+	CapRawIPCsum           DeviceCap = 1 << 26
 	CapRawScatterFCS       DeviceCap = 1 << 34
 	CapManagedFlowSteering DeviceCap = 1 << 29 // of providers that pass flow rules on
 	CapFlushGlobal         DeviceCap = 1 << 38

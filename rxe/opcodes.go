@@ -40,8 +40,8 @@ type typeFacts struct {
 	frames    *FrameInit // of a QPRaw
 }
 
-// noService is that of no opcode: these have three bits for it.
-const noService wire.Service = 1 << 3
+// noService is that of no opcode: IBA 9.2 has three bits for it.
+const noService wire.Service = 1 << 3 // IBA 9.2
 
 // factsOf are the facts of each type; a type without an entry does not exist.
 var factsOf = map[QPType]*typeFacts{

@@ -368,6 +368,23 @@ const (
 	filterShare = 256
 )
 
+// Ethernet frames (raw.go).
+const (
+	// MinFrame is the length of an Ethernet header, which is the shortest frame here (IEEE 802.3).
+	MinFrame = 14
+	// MaxFrame is the longest frame, in bytes, and what a work request sends at most: headers, and
+	// 64 KiB that are cut into segments. Twice: no item has room. Half: segments of fewer bytes
+	// than adapters cut.
+	MaxFrame = 64<<10 + 256
+	// wordPart is the size of the parts of FrameSend.Word, in bits.
+	wordPart = 16
+	// The tag of a frame stands behind the two addresses, and has four bytes (IEEE 802.1Q). A check
+	// sequence has four, too (IEEE 802.3).
+	vlanAt   = 12
+	vlanSize = 4
+	fcsSize  = 4
+)
+
 // Memory of tables and queues.
 const (
 	// numTableMin is the first size of a table of objects by number, a power of two.

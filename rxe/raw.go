@@ -14,8 +14,8 @@ import (
 
 // FramePort carries frames.
 type FramePort interface {
-	// SendFrame sends a frame of q, which is the caller's again when it returns. A frame that cannot
-	// be sent is lost. q is locked: it must not block, and may call ReceiveFrame and Wake.
+	// SendFrame sends a frame of q, which is the caller's again when it returns. A frame that
+	// cannot be sent is lost. q is locked: it must not block, and may call ReceiveFrame and Wake.
 	SendFrame(q *QP, frame []byte, as FrameSend)
 }
 
@@ -48,19 +48,26 @@ const (
 )
 
 // Word is the value that SendWR.RemoteAddr has for a QPRaw.
-func (f FrameSend) Word() uint64 {
-	return uint64(f.Flags)<<48 | uint64(f.VLAN)<<32 | uint64(f.MSS)<<16 | uint64(f.Header)
+func (f FrameSend) Word() (w uint64) {
+	for _, part := range [...]uint16{uint16(f.Flags), f.VLAN, f.MSS, f.Header} {
+		w = w<<wordPart | uint64(part)
+	}
+	return w
 }
 
 // FrameSendOf undoes Word.
-func FrameSendOf(w uint64) FrameSend {
-	return FrameSend{FrameSendFlags(w >> 48), uint16(w >> 32), uint16(w >> 16), uint16(w)}
+func FrameSendOf(w uint64) (f FrameSend) {
+	for _, part := range [...]*uint16{&f.Header, &f.MSS, &f.VLAN, (*uint16)(&f.Flags)} {
+		*part = uint16(w)
+		w >>= wordPart
+	}
+	return f
 }
 
 // FrameInfo is what a completion says of a received frame.
 type FrameInfo struct {
 	Flags  FrameFlags
-	L3, L4 uint8  // the types of the headers, in numbers of the port's
+	L3, L4 uint8  // the types of the headers, as the port numbers them
 	VLAN   uint16 // priority and number, with FrameVLAN
 	Tag    uint32 // of the flow that matched, with FrameTag
 	Hash   uint32 // that chose the queue, with FrameHash
@@ -70,9 +77,10 @@ type FrameInfo struct {
 type FrameFlags uint8
 
 const (
-	FrameL3OK FrameFlags = 1 << iota // there is an IP header; the checksum of an IPv4 header is right
-	FrameL4OK                        // there is a TCP or UDP header with the right checksum
-	FrameVLAN                        // there is an 802.1Q tag; with StripVLAN it has been removed
+	// there is an IP header; the checksum of an IPv4 header is right
+	FrameL3OK FrameFlags = 1 << iota
+	FrameL4OK            // there is a TCP or UDP header with the right checksum
+	FrameVLAN            // there is an 802.1Q tag; with StripVLAN it has been removed
 	FrameTag
 	FrameHash
 )
@@ -97,19 +105,6 @@ func (wc *WC) Frame() FrameInfo {
 	return FrameInfo{Flags: FrameFlags(wc.SrcQP), L3: wc.SL & frameTypeMask, L4: wc.SL >> frameTypeBits & frameTypeMask,
 		VLAN: wc.PKeyIndex, Tag: wc.SRQN, Hash: wc.Imm}
 }
-
-// MinFrame is the length of an Ethernet header, which is the shortest frame here. MaxFrame is the
-// longest one, and what a work request sends at most: a header, and 64 KiB that are cut.
-const (
-	MinFrame = 14
-	MaxFrame = 64<<10 + 256
-)
-
-const (
-	vlanAt   = 12 // of the tag, and of its type (IEEE 802.1Q)
-	vlanSize = 4
-	fcsSize  = 4
-)
 
 func (a *QPInitAttr) checkRaw(op string) error {
 	if a.Frames == nil || a.Frames.Port == nil {

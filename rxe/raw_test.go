@@ -26,7 +26,7 @@ func (p *rawPort) SendFrame(_ *rxe.QP, b []byte, as rxe.FrameSend) {
 	if p.to != nil {
 		p.to.ReceiveFrame(b, rxe.FrameInfo{})
 	}
-	clear(b) // it is the caller's, who has copied it
+	clear(b) // the caller's buffer: a receiver has a copy
 }
 
 // rawEnd is a device's queue pair for raw packets, with memory at 4096.
@@ -312,7 +312,8 @@ func TestRawInfo(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	e.recv(2, 0, 100)
-	e.qp.ReceiveFrame([]byte("to....from..tags"), rxe.FrameInfo{Flags: rxe.FrameVLAN}) // no type behind the tag
+	// no type behind the tag
+	e.qp.ReceiveFrame([]byte("to....from..tags"), rxe.FrameInfo{Flags: rxe.FrameVLAN})
 	e.dev.Deliver()
 	if wc := e.wc(2, rxe.WCSuccess); wc.ByteLen != 20 {
 		t.Errorf("%d bytes", wc.ByteLen)
@@ -328,8 +329,8 @@ func TestRawWord(t *testing.T) {
 	}
 }
 
-// TestRawNoPort: without a port there is no such queue pair, and packets of other queue pairs do not
-// reach one.
+// TestRawNoPort: without a port there is no such queue pair, and packets of other queue pairs do
+// not reach one.
 func TestRawNoPort(t *testing.T) {
 	dev := rxedev.New(t)
 	e := newRaw(t, dev, rxe.FrameInit{Port: new(rawPort)})

@@ -30,7 +30,7 @@ const (
 // FrameInfo is what a completion says of a received frame (WC.Frame).
 //
 //	Flags  FrameFlags
-//	L3, L4 uint8   // the types of the headers, in numbers of the port's
+//	L3, L4 uint8   // the types of the headers, as the port numbers them
 //	VLAN   uint16  // priority and number, with FrameVLAN
 //	Tag    uint32  // of the flow that matched, with FrameTag
 //	Hash   uint32  // that chose the queue, with FrameHash

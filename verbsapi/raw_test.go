@@ -46,7 +46,8 @@ func (e *rawEnd) flow(attr FlowAttr) *Flow {
 // frame makes a frame of a type that nothing knows, with a payload.
 func frame(to, from [6]byte, payload string) []byte {
 	b := append(append([]byte(nil), to[:]...), from[:]...)
-	return append(binary.BigEndian.AppendUint16(b, 0x88b5), payload...) // IEEE 802: local experiments
+	// IEEE 802: local experiments
+	return append(binary.BigEndian.AppendUint16(b, 0x88b5), payload...)
 }
 
 // send posts a frame from the second half of the buffer.
@@ -91,8 +92,8 @@ func ipv4UDP(to, from [6]byte, port uint16, payload string) []byte {
 }
 
 // TestRawOffloads: the device computes checksums and inserts a tag. The receiver is told that the
-// checksums are right, and what the tag and the flow's tag were. Its queue pair has the tag removed,
-// and the check sequence behind the frame.
+// checksums are right, and what the tag and the flow's tag were. Its queue pair has the tag
+// removed, and the check sequence behind the frame.
 func TestRawOffloads(t *testing.T) {
 	ctx := testContext(t)
 	a := newRawEnd(t, openTest(t, Config{}), QPInitAttr{})
@@ -165,7 +166,7 @@ func TestRawFlows(t *testing.T) {
 	}
 }
 
-// TestRawRefused: what is no frame is refused when it is posted.
+// TestRawRefused: PostSend refuses a request without a whole frame.
 func TestRawRefused(t *testing.T) {
 	a := newRawEnd(t, openTest(t, Config{}), QPInitAttr{})
 	for name, wr := range map[string]SendWR{
@@ -232,8 +233,8 @@ func TestRawCQEx(t *testing.T) {
 	q.EndPoll()
 }
 
-// TestRawNetwork: a frame of a queue pair reaches an ordinary socket at the other end of a veth, and
-// the answer comes back.
+// TestRawNetwork: a frame of a queue pair reaches an ordinary socket at the other end of a veth,
+// and the answer comes back.
 func TestRawNetwork(t *testing.T) {
 	if !testenv.OwnNetwork(t) {
 		return

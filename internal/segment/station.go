@@ -8,7 +8,7 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// Receiver is who a flow rule gives frames to: an *rxe.QP, or what stands for several.
+// Receiver gets the frames of a flow rule. It is an *rxe.QP, or stands for several.
 type Receiver interface {
 	// ReceiveFrame copies the frame, or drops it. It must not block.
 	ReceiveFrame(frame []byte, info rxe.FrameInfo)
@@ -22,6 +22,8 @@ type Config struct {
 	// Wake has the device run the inboxes of its queue pairs. It must not block.
 	Wake   func()
 	Uplink Uplink // to a network; nil: none
+	// Counters, if not nil, are those of the device, whose stations come and go.
+	Counters *Counters
 }
 
 // Uplink is a way to a network.
@@ -43,7 +45,7 @@ type Station struct {
 	mu    sync.RWMutex // a leaf lock
 	flows ether.Table
 
-	Counters Counters
+	Counters *Counters
 
 	users   int    // under Users.mu
 	release func() // of Users
@@ -68,7 +70,10 @@ func (c *Counters) List() []rxe.Counter {
 
 // Join makes a station.
 func (s *Segment) Join(cfg Config) *Station {
-	st := &Station{segment: s, mac: cfg.MAC, cfg: cfg}
+	st := &Station{segment: s, mac: cfg.MAC, cfg: cfg, Counters: cfg.Counters}
+	if st.Counters == nil {
+		st.Counters = new(Counters)
+	}
 	s.join(st)
 	if cfg.Uplink != nil {
 		cfg.Uplink.Receive(st.arrive)

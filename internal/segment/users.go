@@ -2,8 +2,8 @@ package segment
 
 import "sync"
 
-// Users have a segment each: what one sends reaches no other. A segment exists as long as one of its
-// stations is used. The zero value has no users.
+// Users have a segment each: what one sends reaches no other. A segment exists as long as one of
+// its stations is used. The zero value has no users.
 type Users struct {
 	Tap Tap // gets the frames of all; nil: nobody does
 

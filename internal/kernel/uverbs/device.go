@@ -34,9 +34,9 @@ type Config struct {
 	// NetIndex is the index of the network interface, for GID entries; nil: 0,
 	// none.
 	NetIndex func() int
-	// Station returns the device's place on an Ethernet segment, for queue pairs of raw packets:
-	// that of a user, or of the network interface if the caller may send there anything. The caller
-	// releases it. Nil: there are no such queue pairs.
+	// Station returns the device's place on an Ethernet segment, for queue pairs of raw packets.
+	// The segment is the user's, or with netRaw that of the network interface. The caller releases
+	// the station. Nil: there are no such queue pairs.
 	Station func(user any, netRaw bool) *segment.Station
 	Log     *slog.Logger // nil: nothing is logged
 }

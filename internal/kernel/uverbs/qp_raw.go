@@ -5,8 +5,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// frames gives a new queue pair for raw packets its place on a segment. It returns nil if the device
-// has none; the engine then refuses the queue pair.
+// frames gives a new queue pair for raw packets its place on a segment. It returns nil if the
+// device has none; the engine then refuses the queue pair.
 //
 // The kernel wants CAP_NET_RAW for such a queue pair (uverbs_cmd.c: create_qp), because its frames
 // reach a network. Here they reach the caller's own queue pairs, unless the caller has it.

@@ -63,8 +63,8 @@ func frame(payload string, port uint16) []byte {
 	return b
 }
 
-// TestHostSocket: a frame reaches an ordinary socket at the other end of a veth, whose answer comes
-// back as the wire would have it: with its checksums, and with its VLAN tag.
+// TestHostSocket: a frame reaches an ordinary socket at the other end of a veth. The answer comes
+// back as the wire would have it, with its checksums, and with its VLAN tag.
 func TestHostSocket(t *testing.T) {
 	if !testenv.OwnNetwork(t) {
 		return

@@ -40,6 +40,7 @@ type device struct {
 	cm      *rdmacm.Device // set before there are programs
 	verbs   *uverbs.Device
 	faults  *inject.Link
+	raw     segment.Counters  // of raw packets
 	lost    map[string]uint64 // by the last report of losses; for Server.Run
 }
 

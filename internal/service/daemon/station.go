@@ -31,14 +31,21 @@ func (d *device) station(users *segment.Users) func(user any, netRaw bool) *segm
 				return st
 			}
 		}
-		st, _ := users.Station(user, d, func() (segment.Config, error) { return d.engine.Station(), nil })
+		st, _ := users.Station(user, d, func() (segment.Config, error) { return d.onSegment(), nil })
 		return st
 	}
 }
 
+// onSegment describes the device as a station.
+func (d *device) onSegment() segment.Config {
+	cfg := d.engine.Station()
+	cfg.Counters = &d.raw
+	return cfg
+}
+
 // networkStation describes the device with a way to its network.
 func (d *device) networkStation() (segment.Config, error) {
-	cfg := d.engine.Station()
+	cfg := d.onSegment()
 	up, err := uplink.Open(d.engine.Port().Info().Name)
 	if err != nil {
 		return cfg, err

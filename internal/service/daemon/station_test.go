@@ -79,6 +79,15 @@ func TestRawRights(t *testing.T) {
 			t.Errorf("root hears %q, want %s", b, want)
 		}
 	}
+	sent := uint64(0)
+	for _, c := range d.raw.List() {
+		if c.Name == "raw_sent_frames" {
+			sent = c.Value
+		}
+	}
+	if sent != 2 {
+		t.Errorf("the device counts %d frames", sent)
+	}
 	if len(got[ann]) != 1 || len(got[bob]) != 0 {
 		t.Errorf("ann hears %d, bob %d", len(got[ann]), len(got[bob]))
 	}
