@@ -77,9 +77,9 @@ func (q *steerQueue) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 func (q *steerQueue) Init(init *rxe.QPInitAttr) {
 	init.Cap, init.RecvRing = rxe.QPCap{MaxRecvWR: 4, MaxRecvSGE: 1}, q
 }
-func (q *steerQueue) Created(provider.UData) error     { return nil }
-func (q *steerQueue) CheckModify(provider.UData) error { return nil }
-func (q *steerQueue) Reset()                           { q.resets++ }
+func (q *steerQueue) Created(provider.UData, *rxe.QP) error { return nil }
+func (q *steerQueue) CheckModify(provider.UData) error      { return nil }
+func (q *steerQueue) Reset()                                { q.resets++ }
 
 type steerQP struct{ steerQueue }
 
