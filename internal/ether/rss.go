@@ -3,7 +3,7 @@ package ether
 import "encoding/binary"
 
 // HashFields are the fields of a frame that RSS hashes: ibv_rx_hash_fields.
-type HashFields uint32
+type HashFields uint64
 
 // The bits of HashFields.
 const (

@@ -110,14 +110,17 @@ type FlowCounter struct {
 }
 
 // WQRequest is a request for a work queue, which receives only.
-type WQRequest struct{ MaxWR, MaxSGE, Flags uint32 }
+type WQRequest struct {
+	MaxWR, MaxSGE, Flags uint32
+	CQ                   CQ
+}
 
 // WQ is the memory of a work queue.
 type WQ interface {
 	// Init fills in what the engine's queue pair behind it must be like.
 	Init(*rxe.QPInitAttr)
-	// Created delivers the private response.
-	Created(u UData) error
+	// Created tells of the engine's queue pair, and delivers the private response.
+	Created(u UData, qp *rxe.QP) error
 	// CheckModify reads the private request of a change.
 	CheckModify(u UData) error
 	// Reset forgets what is in the queue.

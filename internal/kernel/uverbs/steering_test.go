@@ -77,9 +77,9 @@ func (q *steerQueue) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 func (q *steerQueue) Init(init *rxe.QPInitAttr) {
 	init.Cap, init.RecvRing = rxe.QPCap{MaxRecvWR: 4, MaxRecvSGE: 1}, q
 }
-func (q *steerQueue) Created(provider.UData) error     { return nil }
-func (q *steerQueue) CheckModify(provider.UData) error { return nil }
-func (q *steerQueue) Reset()                           { q.resets++ }
+func (q *steerQueue) Created(provider.UData, *rxe.QP) error { return nil }
+func (q *steerQueue) CheckModify(provider.UData) error      { return nil }
+func (q *steerQueue) Reset()                                { q.resets++ }
 
 type steerQP struct{ steerQueue }
 
@@ -111,12 +111,16 @@ func newSteerProgram(t *testing.T, fm form, b *quota.Budget) *steerProgram {
 	var users segment.Users
 	mtu := func() int { return 1500 }
 	station := func(user any, _ bool) *segment.Station {
-		return users.Station(user, engine, func() segment.Config { return segment.Config{MAC: steerMAC, MTU: mtu, Wake: engine.Wake} })
+		return must.Get[*segment.Station](t)(users.Station(user, engine, func() (segment.Config, error) {
+			return segment.Config{MAC: steerMAC, MTU: mtu, Wake: engine.Wake}, nil
+		}))
 	}
 	d := must.Get[*Device](t)(NewDevice(Config{Device: engine, Driver: steerDriver{}, Station: station}))
 	t.Cleanup(d.Close)
 	p := &steerProgram{user: &user{openedOf(t, d, b), fm}, engine: engine}
-	p.peer = users.Station(p.f.budget, "peer", func() segment.Config { return segment.Config{MTU: mtu, Wake: func() {}} })
+	p.peer = must.Get[*segment.Station](t)(users.Station(p.f.budget, "peer", func() (segment.Config, error) {
+		return segment.Config{MTU: mtu, Wake: func() {}}, nil
+	}))
 	t.Cleanup(p.peer.Release)
 	p.pd = p.allocPD()
 	p.f.ctx.(*steerContext).lkey = p.regMR(p.pd, programData, 4096, rxe.AccessLocalWrite).LKey

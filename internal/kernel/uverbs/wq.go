@@ -57,7 +57,8 @@ func (k *call) createWQ(o *dispatch.Object, req *newWQ) (*wqRes, error) {
 	if req.typ != uapi.WQTypeRQ {
 		return nil, kernel.Refuse(unix.EINVAL, "wq_type", "is unknown", "use IBV_WQT_RQ")
 	}
-	mem, err := k.f.ctx.(provider.Steering).NewWQ(udata{k}, provider.WQRequest{MaxWR: req.maxWR, MaxSGE: req.maxSGE, Flags: req.flags})
+	mem, err := k.f.ctx.(provider.Steering).NewWQ(udata{k}, provider.WQRequest{MaxWR: req.maxWR, MaxSGE: req.maxSGE, Flags: req.flags,
+		CQ: req.cq.mem})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func (k *call) createWQ(o *dispatch.Object, req *newWQ) (*wqRes, error) {
 	o.User, o.Res = req.user, r
 	setAsync(o, req.async)
 	k.f.dev.own(r.qp, o)
-	return r, mem.Created(udata{k})
+	return r, mem.Created(udata{k}, r.qp)
 }
 
 // writeCreateWQ is uverbs_cmd.c:ib_uverbs_ex_create_wq.
@@ -214,8 +215,9 @@ func workQueueEvent(typ rxe.EventType) (rxe.EventType, bool) {
 	switch typ {
 	case rxe.EventQPFatal, rxe.EventQPReqErr, rxe.EventQPAccessErr:
 		return eventWQFatal, true
+	default:
+		return 0, false
 	}
-	return 0, false
 }
 
 const eventWQFatal rxe.EventType = 19 // IBV_EVENT_WQ_FATAL

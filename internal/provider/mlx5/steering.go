@@ -104,7 +104,7 @@ func (c *userContext) NewRSS(u provider.UData, log uint32) (ether.RSS, error) {
 		return ether.RSS{}, refuse("rx_hash_key_len", "is not 40", "give a key of 40 bytes")
 	case req.RxHashFieldsMask == 0 && log > 0:
 		return ether.RSS{}, refuse("rx_hash_fields_mask", "is 0, and there are several work queues", "name what is hashed")
-	case req.RxHashFieldsMask>>32 != 0 || !ether.HashFields(req.RxHashFieldsMask).Valid():
+	case !ether.HashFields(req.RxHashFieldsMask).Valid():
 		return ether.RSS{}, refuse("rx_hash_fields_mask", "has both IPv4 and IPv6, both TCP and UDP, or unknown fields", "make a queue pair for each")
 	}
 	rss := ether.RSS{Fields: ether.HashFields(req.RxHashFieldsMask)}

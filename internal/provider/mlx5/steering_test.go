@@ -30,11 +30,11 @@ func (p *program) workQueue(cq *queue, change func(*CreateWQReq)) (provider.WQ, 
 	if change != nil {
 		change(&req)
 	}
-	q := must.Get[provider.WQ](p.t)(p.ctx.NewWQ(ask(p, req), provider.WQRequest{MaxWR: 3, MaxSGE: 2}))
+	q := must.Get[provider.WQ](p.t)(p.ctx.NewWQ(ask(p, req), provider.WQRequest{MaxWR: 3, MaxSGE: 2, CQ: cq.mem}))
 	init := rxe.QPInitAttr{Type: rxe.QPRaw, SendCQ: cq.cq, RecvCQ: cq.cq, Frames: &rxe.FrameInit{Port: nothing{}}}
 	q.Init(&init)
 	qp := must.Get[*rxe.QP](p.t)(p.dom.CreateQP(init))
-	must.OK(p.t, q.Created(ask(p, uint64(0))))
+	must.OK(p.t, q.Created(ask(p, uint64(0)), qp))
 	return q, qp, req
 }
 
@@ -85,6 +85,35 @@ func TestWorkQueue(t *testing.T) {
 	receive(0, 200)
 	must.OK(t, qp.Destroy())
 	q.Free()
+}
+
+// TestOrphanedWorkQueue: when the daemon has ended, the keeper completes the requests of a work
+// queue, except those that have completed.
+func TestOrphanedWorkQueue(t *testing.T) {
+	p, flush := newOrphan(t)
+	cq := p.newCQ(16, cqeSize, false)
+	q, qp, own := p.workQueue(cq, nil)
+	ready(t, qp)
+	for i := range 3 {
+		copy(p.bytes(own.BufAddr+uint64(i)<<wqShift, 16), seg(uint32(64), uint32(p.mr.LKey()), uint64(dataAt)))
+		p.put32(own.DBAddr+qpRecordReceive, uint32(i+1))
+	}
+	qp.ReceiveFrame(make([]byte, 60), rxe.FrameInfo{})
+	p.dev.Deliver()
+	cq.one()
+	if n, has := flush(); n != 2 || !has {
+		t.Fatalf("%d completed, %t", n, has)
+	}
+	for i := range uint16(2) {
+		if c := cq.one(); c.op != cqeRespErr || c.syndrome != 0x05 || c.counter != i+1 || c.user != 0x77 {
+			t.Errorf("completion %+v", c)
+		}
+	}
+	must.OK(t, qp.Destroy())
+	q.Free()
+	if n, has := flush(); n != 0 || has {
+		t.Errorf("of a queue that has ended: %d, %t", n, has)
+	}
 }
 
 // TestWorkQueueRefused: private requests that mlx5_ib refuses.

@@ -10,9 +10,11 @@ import (
 
 // workQueue is provider.WQ.
 type workQueue struct {
-	dev  *rxe.Subdevice
-	req  provider.WQRequest
-	recv *recvQueue
+	c     *userContext
+	req   provider.WQRequest
+	recv  *recvQueue
+	qp    *rxe.QP // nil until Created
+	label int
 }
 
 // NewWQ implements provider.Steering (mlx5_ib_create_wq).
@@ -33,19 +35,27 @@ func (c *userContext) NewWQ(u provider.UData, req provider.WQRequest) (provider.
 	if err != nil {
 		return nil, err
 	}
-	return &workQueue{dev: c.dev, req: req, recv: &recvQueue{dev: c.dev, space: space, buf: own.BufAddr, record: own.DBAddr,
+	return &workQueue{c: c, req: req, recv: &recvQueue{dev: c.dev, space: space, buf: own.BufAddr, record: own.DBAddr,
 		user: own.UserIndex & userMask, mask: own.RQWQECount - 1, shift: uint8(own.RQWQEShift), kind: idFrame}}, nil
 }
 
 // Init implements provider.WQ.
 func (q *workQueue) Init(init *rxe.QPInitAttr) {
-	limits := q.dev.Attr()
+	limits := q.c.dev.Attr()
 	init.Cap = rxe.QPCap{MaxRecvWR: min(uint32(q.recv.entries()), limits.MaxQPWR), MaxRecvSGE: min(max(q.req.MaxSGE, 1), limits.MaxSGE)}
 	init.RecvRing = q.recv
 }
 
 // Created implements provider.WQ.
-func (q *workQueue) Created(u provider.UData) error {
+func (q *workQueue) Created(u provider.UData, qp *rxe.QP) error {
+	none := noLabel
+	b := label{kind: labelBothQP, qpn: uint32(qp.Num()), identity: identityOf(q.recv.space), record: q.recv.record,
+		user: q.recv.user, sendCQ: uint32(none), recvCQ: uint32(none), recvMask: q.recv.mask}
+	if q.req.CQ != nil {
+		b.recvCQ = uint32(q.req.CQ.(*completionQueue).ring.label.index)
+	}
+	q.qp, q.label = qp, q.c.labels.add(q.c.pages.file, b)
+	q.c.enter(qp.Num(), &queuePair{c: q.c, user: q.recv.user, label: q.label})
 	return respond(u, CreateWQResp{ResponseLength: uint32(min(u.Room(), uapi.SizeOf[CreateWQResp]()))})
 }
 
@@ -59,7 +69,10 @@ func (q *workQueue) CheckModify(u provider.UData) error {
 }
 
 // Reset implements provider.WQ.
-func (q *workQueue) Reset() { q.recv.reset() }
+func (q *workQueue) Reset() {
+	q.recv.reset()
+	q.c.labels.reset(q.label)
+}
 
 // Receives implements provider.WQ.
 func (q *workQueue) Receives() (waiting, entries int) {
@@ -67,4 +80,10 @@ func (q *workQueue) Receives() (waiting, entries int) {
 }
 
 // Free implements provider.WQ.
-func (q *workQueue) Free() { q.recv.close() }
+func (q *workQueue) Free() {
+	if q.qp != nil {
+		q.c.forget(q.qp.Num())
+		q.c.labels.remove(q.label)
+	}
+	q.recv.close()
+}
