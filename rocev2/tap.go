@@ -31,6 +31,7 @@ type Tap struct {
 	max    uint64 // bytes of packets; 0: without limit
 	bytes  uint64 // of packets, so far
 	cut    uint64 // packets left out, since max was reached
+	frames int    // the interface of Ethernet frames; 0: there was none yet
 }
 
 // NewTap returns a Tap that writes to w, as a capture of the interface ifname.
@@ -115,6 +116,34 @@ func (t *Tap) WriteNoted(route *wire.Route, pkt []byte, id uint16, damage uint32
 	})
 }
 
+// Frame records an Ethernet frame of a raw packet queue pair, as a capture of an interface of its
+// own: the file's other packets have no Ethernet header.
+func (t *Tap) Frame(b []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil || t.exceeds(len(b)) {
+		return
+	}
+	if t.frames == 0 {
+		if t.frames, t.err = t.w.AddInterface(pcapgo.NgInterface{Name: "raw", LinkType: layers.LinkTypeEthernet}); t.err != nil {
+			return
+		}
+	}
+	t.err = t.w.WritePacket(gopacket.CaptureInfo{
+		Timestamp: time.Now(), CaptureLength: len(b), Length: len(b), InterfaceIndex: t.frames,
+	}, b)
+}
+
+// exceeds counts a packet, and reports whether it is beyond the limit. t.mu is locked.
+func (t *Tap) exceeds(n int) bool {
+	if t.max != 0 && (t.cut > 0 || t.bytes+uint64(n) > t.max) {
+		t.cut++
+		return true
+	}
+	t.bytes += uint64(n)
+	return false
+}
+
 // send is sendmmsg, and records the messages that the kernel took: one that it refuses, for example
 // because it is too long, is on no wire. No other thread records meanwhile, so that in the file no
 // answer comes before its request. t may be nil.
@@ -187,11 +216,9 @@ func (t *Tap) put(p tapPacket, at time.Time) {
 	if t.err != nil {
 		return
 	}
-	if t.max != 0 && (t.cut > 0 || t.bytes+uint64(len(p.pkt)) > t.max) {
-		t.cut++
+	if t.exceeds(len(p.pkt)) {
 		return
 	}
-	t.bytes += uint64(len(p.pkt))
 	if p.src.Is4() {
 		t.packet = appendIPv4(t.packet[:0], &p)
 	} else {

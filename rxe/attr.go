@@ -32,6 +32,8 @@ const (
 	QPRC QPType = 2
 	QPUC QPType = 3
 	QPUD QPType = 4
+	// Whole Ethernet frames (IBV_QPT_RAW_PACKET, raw.go).
+	QPRaw QPType = 8
 	// An XRC queue pair has one half only: the requester or the responder (IBA A14).
 	QPXRCIni QPType = 9
 	QPXRCTgt QPType = 10
@@ -116,6 +118,9 @@ type QPInitAttr struct {
 	Reports Reports
 	// Observer, if not nil, sees what the QP does with memory.
 	Observer Observer
+	// Frames says where the frames of a QPRaw go, and how it wants those that it gets. It is nil
+	// for other types.
+	Frames *FrameInit
 	// User is whose queue pair it is: users share what Config.Filter has room for. It is compared.
 	User any
 	// Owner is what QP.Owner returns. The engine does not look at it.

@@ -54,9 +54,13 @@ const (
 	CapMemMgtExtensions DeviceCap = 1 << 21
 	CapMemWindowType2A  DeviceCap = 1 << 23 // or the next, but not both: see MW
 	CapMemWindowType2B  DeviceCap = 1 << 24
-	CapFlushGlobal      DeviceCap = 1 << 38
-	CapFlushPersistent  DeviceCap = 1 << 39
-	CapAtomicWrite      DeviceCap = 1 << 40
+	// with the next, of providers that pass raw packets on
+	CapRawIPCsum           DeviceCap = 1 << 26
+	CapRawScatterFCS       DeviceCap = 1 << 34
+	CapManagedFlowSteering DeviceCap = 1 << 29 // of providers that pass flow rules on
+	CapFlushGlobal         DeviceCap = 1 << 38
+	CapFlushPersistent     DeviceCap = 1 << 39
+	CapAtomicWrite         DeviceCap = 1 << 40
 )
 
 // DefaultLimits returns the limits of Linux rdma_rxe (rxe_param.h). Two differ:

@@ -23,7 +23,7 @@
 // (TestArrows):
 //
 //	events      receive.go timer.go gsi.go credits.go recvlate.go qpcreate.go qpmodify.go sendqueue.go
-//	requester   requester.go requester_packets.go completer.go
+//	requester   requester.go requester_packets.go completer.go raw.go
 //	responder   responder.go responder_check.go responder_ops.go responder_ud.go responder_defer.go
 //	responder   responder_dup.go responder_fault.go response.go
 //	flow        flow.go ackhold.go pacing_ecn.go pacing_read.go ecn.go dcqcn.go admission.go

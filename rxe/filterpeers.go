@@ -30,7 +30,7 @@ type listing struct {
 
 // kindOf returns the kind of number for a new queue pair, and takes room for its peer.
 func (d *Device) kindOf(q *QP) numberKind {
-	if q.typ == QPUD {
+	if q.typ == QPUD || q.typ == QPRaw {
 		return numberUD
 	}
 	u := &d.filterUsers

@@ -63,7 +63,7 @@ func (q *QP) mayGoOn(st *step) hold {
 		return holdRate
 	case q.lacksAdmission():
 		return holdAdmission
-	case st.sinceYield >= yieldBytes && (q.typ == QPUD || q.peerIsLocal()):
+	case st.sinceYield >= yieldBytes && (q.typ == QPUD || q.typ == QPRaw || q.peerIsLocal()):
 		return holdYield
 	case q.typ == QPUC:
 		return q.mayGoOnUC(st.now)

@@ -13,6 +13,7 @@ type inboxItem struct {
 	super   superPacket   // how a super-packet was made, which fills all of buf
 	at      int           // packets that were executed, of a deferred item
 	charged int           // bytes of a deferred item that count in pools.deferred
+	frame   FrameInfo     // of a frame, for a QPRaw
 	// counted: the device's counters include the packets already.
 	counted bool
 }
@@ -69,6 +70,10 @@ func (item *inboxItem) extend(dg *wire.Datagram) bool {
 
 // unpack handles the packets of an item. The caller has locked the QP.
 func (q *QP) unpack(item *inboxItem, st *step) {
+	if q.facts.frames != nil {
+		q.unpackFrame(item, st)
+		return
+	}
 	dg := item.from
 	at := 0
 	for _, end := range item.ends {

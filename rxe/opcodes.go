@@ -36,8 +36,12 @@ type typeFacts struct {
 	messages [WRAtomicWrite + 1]messageOps // of the requester, by operation
 	answers  messageOps                    // to a READ
 
-	blockSelf bool // QPInitAttr.BlockSelfMulticast
+	blockSelf bool       // QPInitAttr.BlockSelfMulticast
+	frames    *FrameInit // of a QPRaw
 }
+
+// noService is that of no opcode: IBA 9.2 has three bits for it.
+const noService wire.Service = 1 << 3 // IBA 9.2
 
 // factsOf are the facts of each type; a type without an entry does not exist.
 var factsOf = map[QPType]*typeFacts{
@@ -54,6 +58,7 @@ var factsOf = map[QPType]*typeFacts{
 		WRSendImm:     {opOnly: wire.UDSendOnlyImm},
 		WRAtomicWrite: {},
 	}},
+	QPRaw:    {service: noService}, // no packet is for it
 	QPXRCIni: xrcFacts(QPAttrMaxDestRdAtomic | QPAttrMinRNRTimer),
 	QPXRCTgt: xrcFacts(QPAttrRetryCnt | QPAttrRNRRetry | QPAttrMaxRdAtomic),
 }

@@ -34,6 +34,9 @@ const (
 	// requester then yields (yieldBytes). Twice: the first of them leave the processor's second
 	// cache. Half: twice the calls for messages of 8 KiB.
 	itemsAtOnce = 8
+	// framesAtOnce is how many raw frames one call reads, as far as they fit an item. Twice: frames
+	// of 1 KiB do not fit. Half: twice the calls.
+	framesAtOnce = 64
 	// maxSpans is how many pieces wait for one call of a Memory. Twice: IOV_MAX of Linux, which a
 	// message with a gap before each piece would exceed. Half: SENDs of 64 pieces take twice the
 	// calls.
@@ -363,6 +366,23 @@ const (
 	// filterShare is how many peers of one user the filter lists. Twice: four users fill the
 	// filter's map. Half: programs with many peers are not filtered by address.
 	filterShare = 256
+)
+
+// Ethernet frames (raw.go).
+const (
+	// MinFrame is the length of an Ethernet header, which is the shortest frame here (IEEE 802.3).
+	MinFrame = 14
+	// MaxFrame is the longest frame, in bytes, and what a work request sends at most: headers, and
+	// 64 KiB that are cut into segments. Twice: no item has room. Half: segments of fewer bytes
+	// than adapters cut.
+	MaxFrame = 64<<10 + 256
+	// wordPart is the size of the parts of FrameSend.Word, in bits.
+	wordPart = 16
+	// The tag of a frame stands behind the two addresses, and has four bytes (IEEE 802.1Q). A check
+	// sequence has four, too (IEEE 802.3).
+	vlanAt   = 12
+	vlanSize = 4
+	fcsSize  = 4
 )
 
 // Memory of tables and queues.

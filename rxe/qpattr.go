@@ -19,9 +19,9 @@ type transition struct {
 	from, to QPState
 }
 
-// stepAttrs holds one transition's attributes for the three services.
+// stepAttrs holds one transition's attributes for the three services, and for raw packets.
 type stepAttrs struct {
-	ud, uc, rc attrSet
+	ud, uc, rc, raw attrSet
 }
 
 const (
@@ -48,6 +48,8 @@ var lifeCycle = map[transition]stepAttrs{
 		ud: attrSet{required: attrsInitUD},
 		uc: attrSet{required: attrsInit},
 		rc: attrSet{required: attrsInit},
+
+		raw: attrSet{required: QPAttrPort},
 	},
 	{QPInit, QPReset}: {},
 	{QPInit, QPErr}:   {},
@@ -109,6 +111,8 @@ func attrsFor(typ QPType, from, to QPState) (attrSet, bool) {
 	switch typ {
 	case QPUD:
 		return s.ud, ok
+	case QPRaw:
+		return s.raw, ok
 	case QPUC:
 		return s.uc, ok
 	default: // RC and XRC

@@ -121,6 +121,29 @@ SQE ERR: ;
 SQE RTS: ; cur_qp_state qkey
 ERR RESET: ;
 ERR ERR: ;`,
+	QPRaw: `
+RESET RESET: ;
+RESET INIT: port_num;
+INIT RESET: ;
+INIT ERR: ;
+INIT INIT: ;
+INIT RTR: ;
+RTR RESET: ;
+RTR ERR: ;
+RTR RTS: ;
+RTS RESET: ;
+RTS ERR: ;
+RTS RTS: ;
+RTS SQD: ;
+SQD RESET: ;
+SQD ERR: ;
+SQD RTS: ;
+SQD SQD: ;
+SQE RESET: ;
+SQE ERR: ;
+SQE RTS: ;
+ERR RESET: ;
+ERR ERR: ;`,
 }
 
 func specOf(t *testing.T, typ QPType) map[transition]attrSet {
@@ -154,7 +177,7 @@ func specOf(t *testing.T, typ QPType) map[transition]attrSet {
 }
 
 func TestLifeCycleTable(t *testing.T) {
-	for _, typ := range objTypes {
+	for _, typ := range append(objTypes, QPRaw) {
 		spec := specOf(t, typ)
 		for _, from := range objStates {
 			for _, to := range objStates {
@@ -166,7 +189,7 @@ func TestLifeCycleTable(t *testing.T) {
 			}
 		}
 	}
-	if _, ok := attrsFor(8, QPReset, QPInit); ok {
+	if _, ok := attrsFor(7, QPReset, QPInit); ok {
 		t.Error("a transition of an unknown type")
 	}
 }

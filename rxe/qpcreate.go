@@ -24,6 +24,9 @@ func (s *Subdevice) newQP(pd *PD, x *XRCD, init QPInitAttr) (*QP, error) {
 	if init.Type == QPUD && init.BlockSelfMulticast {
 		facts = udBlockSelf
 	}
+	if init.Type == QPRaw {
+		facts = &typeFacts{service: noService, frames: init.Frames}
+	}
 	q := &QP{
 		qpMade: qpMade{
 			dev: d, sub: s, maxMessage: s.maxMessage(), typ: init.Type, facts: facts, reliable: facts.reliable,
@@ -76,6 +79,10 @@ func (pd *PD) checkInit(op string, a *QPInitAttr) error {
 		return invalid(op, "recv_cq", "is not of this device", "use a CQ of the PD's context")
 	case a.SRQ != nil && a.SRQ.dev != pd.dev:
 		return invalid(op, "srq", "is not of this device", "use an SRQ of the PD's context")
+	case a.Type == QPRaw:
+		if err := a.checkRaw(op); err != nil {
+			return err
+		}
 	}
 	if err := pd.dev.cfg.Quirks.checkType(op, a.Type); err != nil {
 		return err

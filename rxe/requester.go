@@ -49,7 +49,7 @@ func (q *QP) step(wqe *sendEntry, st *step) hold {
 	case wqe.isLocalOp():
 		return q.doLocalOp(wqe)
 	case !wqe.started:
-		if why := q.begin(wqe); why != goOn {
+		if why := q.begin(wqe, st); why != goOn {
 			return why
 		}
 	}
@@ -60,7 +60,7 @@ func (q *QP) step(wqe *sendEntry, st *step) hold {
 }
 
 // begin gives a work request its PSNs, unless it must wait.
-func (q *QP) begin(wqe *sendEntry) hold {
+func (q *QP) begin(wqe *sendEntry, st *step) hold {
 	switch {
 	case wqe.flags&SendFence != 0 && q.send.reads.n > 0:
 		return holdFence // IBA 10.8.3.3: after all earlier READs and atomics
@@ -77,7 +77,11 @@ func (q *QP) begin(wqe *sendEntry) hold {
 		return goOn
 	}
 	packets := uint32(1)
-	if q.typ != QPUD && wqe.op != WRFlush {
+	switch {
+	case q.typ == QPUD || wqe.op == WRFlush:
+	case q.typ == QPRaw:
+		return q.sendFrame(st)
+	default:
 		packets = readPackets(wqe.length, q.mtu())
 	}
 	wqe.begin(q.send.psn, packets)

@@ -175,8 +175,9 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 var sendOps = [...]uint32{
 	QPRC: 1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRRead | 1<<WRCompareSwap |
 		1<<WRFetchAdd | 1<<WRLocalInv | 1<<WRBindMW | 1<<WRSendInv | 1<<WRFlush | 1<<WRAtomicWrite,
-	QPUC: 1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRLocalInv | 1<<WRBindMW,
-	QPUD: 1<<WRSend | 1<<WRSendImm,
+	QPUC:  1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRLocalInv | 1<<WRBindMW,
+	QPUD:  1<<WRSend | 1<<WRSendImm,
+	QPRaw: 1 << WRSend,
 	// A14: without FLUSH and ATOMIC WRITE, which came later. QPXRCTgt has no send queue.
 	QPXRCIni: 1<<WRWrite | 1<<WRWriteImm | 1<<WRSend | 1<<WRSendImm | 1<<WRRead | 1<<WRCompareSwap |
 		1<<WRFetchAdd | 1<<WRLocalInv | 1<<WRBindMW | 1<<WRSendInv,
@@ -234,6 +235,9 @@ func (q *QP) checkSend(wr *SendWR) error {
 			return invalid(op, "bind_mw.mw", "missing", "name the window")
 		}
 	default:
+	}
+	if q.typ == QPRaw {
+		return checkFrame(op, wr, n)
 	}
 	if q.typ == QPXRCIni && wr.XRCSRQN > wire.QPNMask {
 		return tooBig(op, "xrc.remote_srqn", uint64(wr.XRCSRQN), "exceeds 24 bits", wire.QPNMask)

@@ -16,6 +16,15 @@ type spanBatch struct {
 // endPart makes what was added since the last one a part of its own.
 func (s *spanBatch) endPart() { s.parts = append(s.parts, len(s.spans)) }
 
+// cutPart forgets the pieces behind the last part.
+func (s *spanBatch) cutPart() {
+	if len(s.parts) == 0 {
+		s.drop()
+		return
+	}
+	s.spans, s.checked = s.spans[:s.parts[len(s.parts)-1]], checkedRange{}
+}
+
 // checkedRange is the range for which the batch's last regionRef was checked. The
 // pieces of one message follow each other, and one check serves them all.
 type checkedRange struct {

@@ -104,7 +104,7 @@ var qpStateNames = []string{
 
 func (s QPState) String() string { return name(qpStateNames, s, "UNKNOWN") }
 
-var qpTypeNames = []string{QPRC: "RC", QPUC: "UC", QPUD: "UD", QPXRCIni: "XRC_INI", QPXRCTgt: "XRC_TGT"}
+var qpTypeNames = []string{QPRC: "RC", QPUC: "UC", QPUD: "UD", QPRaw: "RAW_PACKET", QPXRCIni: "XRC_INI", QPXRCTgt: "XRC_TGT"}
 
 func (t QPType) String() string { return name(qpTypeNames, t, "UNKNOWN") }
 

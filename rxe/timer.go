@@ -125,6 +125,7 @@ type timerHeap struct {
 	mu        sync.Mutex
 	h         []*QP
 	admission Time // deadline of the waiting list; 0: none
+	wake      bool // Device.Wake was called, and Expire not since
 }
 
 // arm gives the clock the first deadline, if there is one.
@@ -133,8 +134,23 @@ func (t *timerHeap) arm(c Clock) {
 	if len(t.h) > 0 && (first == 0 || t.h[0].timer.heapTime < first) {
 		first = t.h[0].timer.heapTime
 	}
+	if t.wake {
+		first = 1
+	}
 	if first != 0 {
 		c.Arm(first)
+	}
+}
+
+// Wake has the clock call Expire at once, which runs the inboxes of the device. It may be called
+// with any lock of other devices held, and with a QP locked.
+func (d *Device) Wake() {
+	t := &d.timers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.wake {
+		t.wake = true
+		t.arm(d.cfg.Clock)
 	}
 }
 
@@ -146,10 +162,11 @@ func (t *timerHeap) setAdmission(at Time, c Clock) {
 }
 
 // admissionDue reports whether the deadline of the waiting list has come, and
-// clears it if so.
+// clears it if so. It also ends Wake.
 func (t *timerHeap) admissionDue(now Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.wake = false
 	if t.admission == 0 || t.admission > now {
 		return false
 	}

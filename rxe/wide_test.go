@@ -173,7 +173,7 @@ func TestSeveralStop(t *testing.T) {
 			q.lock()
 			_, err := q.postSend(wrs)
 			must.OK(t, err)
-			q.begin(q.sq.at(q.send.cur))
+			q.begin(q.sq.at(q.send.cur), st)
 			q.req.fill(q, 0, &st.message)
 			plan := q.plan(&q.req, &st.message, uint32(q.send.window), math.MaxInt, st)
 			if plan.messages != tt.n || plan.messages > 1 && (plan.bytes < plan.messages*(64<<10) || plan.bytes > wideBytes) {

@@ -51,7 +51,7 @@ type SendWR struct {
 	Imm     uint32    // immediate data, host order
 	InvRKey wire.RKey // SEND with invalidate, LOCAL INV
 
-	RemoteAddr  uint64    // WRITE, READ, atomics, ATOMIC WRITE, FLUSH
+	RemoteAddr  uint64    // WRITE, READ, atomics, ATOMIC WRITE, FLUSH; QPRaw: FrameSend.Word
 	RKey        wire.RKey // the same operations
 	CompareAdd  uint64    // compare value, or what is added
 	Swap        uint64
@@ -111,13 +111,14 @@ const (
 type WCFlags uint8
 
 const (
-	WCGRH     WCFlags = 1 << 0
-	WCWithImm WCFlags = 1 << 1
-	WCWithInv WCFlags = 1 << 3
+	WCGRH      WCFlags = 1 << 0
+	WCWithImm  WCFlags = 1 << 1
+	WCIPCsumOK WCFlags = 1 << 2 // QPRaw: the checksums of IP and of TCP or UDP are right
+	WCWithInv  WCFlags = 1 << 3
 )
 
 // WC is a work completion (struct ibv_wc). After an error only ID, Status, QPN and
-// VendorErr have a meaning.
+// VendorErr have a meaning. For the receives of a QPRaw see WC.Frame.
 type WC struct {
 	ID        uint64
 	Status    WCStatus

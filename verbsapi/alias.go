@@ -83,6 +83,8 @@ const (
 	QPUC = rxe.QPUC
 	QPUD = rxe.QPUD
 
+	QPRaw = rxe.QPRaw // whole Ethernet frames: QP.CreateFlow
+
 	QPXRCIni = rxe.QPXRCIni // sends to SRQs of XRC
 	QPXRCTgt = rxe.QPXRCTgt // receives for them: XRCD.CreateTarget
 )
@@ -165,9 +167,10 @@ const (
 
 // enum ibv_wc_flags.
 const (
-	WCGRH     = rxe.WCGRH
-	WCWithImm = rxe.WCWithImm
-	WCWithInv = rxe.WCWithInv
+	WCGRH      = rxe.WCGRH
+	WCWithImm  = rxe.WCWithImm
+	WCIPCsumOK = rxe.WCIPCsumOK
+	WCWithInv  = rxe.WCWithInv
 )
 
 // WC.SL of a UD receive says over which network header the message came. Adapters

@@ -41,6 +41,12 @@ type Config struct {
 	// Chaos, if not 0, is a seed. The device then does late and out of order all that the
 	// specification leaves open, drawn from that seed (docs/faults.md).
 	Chaos uint64
+	// RawNetwork has queue pairs of type QPRaw send to the network interface, and receive from it,
+	// too. It needs CAP_NET_RAW. The interface's own sockets get all their packets.
+	RawNetwork bool
+	// RawTap captures the frames of such queue pairs, of all devices of the process. Nil means no
+	// capture.
+	RawTap *rocev2.Tap
 	// Tap captures the packets that are, or would be, on the wire. Nil means no
 	// capture.
 	Tap *rocev2.Tap
@@ -69,6 +75,7 @@ type kind int
 
 const (
 	kindMW kind = iota
+	kindFlow
 	kindQP
 	kindAH
 	kindMR

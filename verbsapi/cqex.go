@@ -15,13 +15,16 @@ const (
 	CQWithDLIDPathBits CQWCFlags = 1 << 6
 
 	CQStandardFlags = CQWithDLIDPathBits<<1 - 1
+
+	CQWithCVLAN   CQWCFlags = 1 << 8 // of a QPRaw, as the next
+	CQWithFlowTag CQWCFlags = 1 << 9
 )
 
 // CQInitAttrEx is what CreateCQEx takes (struct ibv_cq_init_attr_ex).
 type CQInitAttrEx struct {
 	Entries int
 	Channel *CompChannel // nil: none
-	WCFlags CQWCFlags    // within CQStandardFlags
+	WCFlags CQWCFlags
 }
 
 // CQEx is a completion queue whose completions are read field by field (struct
@@ -34,9 +37,9 @@ type CQEx struct {
 
 // CreateCQEx makes a completion queue for field-by-field polling
 // (ibv_create_cq_ex). It returns ErrNotSupported for fields that the device does
-// not have: time stamps, VLAN, flow tag, tag matching.
+// not have: time stamps, tag matching.
 func (c *Context) CreateCQEx(attr CQInitAttrEx) (*CQEx, error) {
-	if attr.WCFlags&^CQStandardFlags != 0 {
+	if attr.WCFlags&^(CQStandardFlags|CQWithCVLAN|CQWithFlowTag) != 0 {
 		return nil, &OpError{Op: "CreateCQEx", Arg: "wc_flags", Err: ErrNotSupported}
 	}
 	q := &CQEx{polling: make(chan struct{}, 1)}
@@ -115,3 +118,9 @@ func (q *CQEx) ReadSL() uint8 { return q.wc[0].SL }
 
 // ReadDLIDPathBits is 0 (ibv_wc_read_dlid_path_bits).
 func (q *CQEx) ReadDLIDPathBits() uint8 { return 0 }
+
+// ReadCVLAN is the control information of the frame's 802.1Q tag (ibv_wc_read_cvlan).
+func (q *CQEx) ReadCVLAN() uint16 { return q.wc[0].Frame().VLAN }
+
+// ReadFlowTag is the tag of the flow that took the frame (ibv_wc_read_flow_tag).
+func (q *CQEx) ReadFlowTag() uint32 { return q.wc[0].Frame().Tag }

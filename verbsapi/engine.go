@@ -8,6 +8,8 @@ import (
 	"github.com/gorxe/gorxe/internal/engine"
 	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/mgmt/gsi"
+	"github.com/gorxe/gorxe/internal/segment"
+	"github.com/gorxe/gorxe/internal/segment/uplink"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -24,6 +26,8 @@ type sharedEngine struct {
 	faults *inject.Link
 	verbs  inject.Verbs
 	like   adapter
+	// of the queue pairs for raw packets
+	station *segment.Station
 
 	refs int // guarded by engines.mu
 
@@ -46,14 +50,20 @@ var engines = struct {
 	open map[engineKey]*sharedEngine
 }{open: make(map[engineKey]*sharedEngine)}
 
+// segments is the Ethernet segment of this process, on which all devices are.
+var segments segment.Segment
+
 // acquireEngine returns the engine of cfg's address, and starts it if necessary.
 func acquireEngine(cfg Config, like adapter) (*sharedEngine, error) {
 	key := engineKey{iface: cfg.Interface, addr: cfg.Address.Unmap(), port: cmp.Or(cfg.Port, wire.UDPPort)}
 	engines.mu.Lock()
 	defer engines.mu.Unlock()
 	if e := engines.open[key]; e != nil {
-		if cfg.Tap != nil {
+		switch {
+		case cfg.Tap != nil:
 			return nil, &OpError{Op: "Open", Arg: "tap", Why: "the device is open already", Err: ErrBusy}
+		case cfg.RawNetwork:
+			return nil, &OpError{Op: "Open", Arg: "raw_network", Why: "the device is open already", Err: ErrBusy}
 		}
 		if cfg.Like != "" && like != e.like {
 			return nil, &OpError{Op: "Open", Arg: "like", Why: "the device is open already, and looks otherwise", Err: ErrBusy}
@@ -81,6 +91,10 @@ func acquireEngine(cfg Config, like adapter) (*sharedEngine, error) {
 	e.dev = e.run.Device()
 	e.faults = inject.New(e.run)
 	e.mux.Start(e.dev)
+	if err := e.join(cfg); err != nil {
+		e.stop() //nolint:errcheck // err says what is wrong
+		return nil, err
+	}
 	e.cm = joinCM(cfg.Name, e.run, e.mux, cfg.Log)
 	engines.open[key] = e
 	return e, nil
@@ -95,9 +109,32 @@ func (e *sharedEngine) release() error {
 	}
 	delete(engines.open, e.key)
 	e.cm.close()
+	e.station.Leave()
+	return e.stop()
+}
+
+// stop ends the engine.
+func (e *sharedEngine) stop() error {
 	e.mux.Close()
 	e.faults.Close()
 	return e.run.Close()
+}
+
+// join makes the device a station of the process's segment.
+func (e *sharedEngine) join(cfg Config) error {
+	station := e.run.Station()
+	if cfg.RawNetwork {
+		up, err := uplink.Open(e.run.Port().Info().Name)
+		if err != nil {
+			return &OpError{Op: "Open", Arg: "raw_network", Why: "no packet socket", Err: err}
+		}
+		station.Uplink = up
+	}
+	e.station = segments.Join(station)
+	if cfg.RawTap != nil {
+		segments.Capture(cfg.RawTap)
+	}
+	return nil
 }
 
 // engine returns c as the engine's configuration.

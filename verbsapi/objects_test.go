@@ -162,8 +162,8 @@ func TestQP(t *testing.T) {
 	if _, err := a.pd.CreateQP(QPInitAttr{Type: QPRC, RecvCQ: a.cq}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("no send CQ: %v", err)
 	}
-	if _, err := a.pd.CreateQP(QPInitAttr{Type: 8, SendCQ: a.cq, RecvCQ: a.cq}); !errors.Is(err, ErrNotSupported) {
-		t.Errorf("raw packets: %v", err)
+	if _, err := a.pd.CreateQP(QPInitAttr{Type: 7, SendCQ: a.cq, RecvCQ: a.cq}); !errors.Is(err, ErrNotSupported) {
+		t.Errorf("a type that does not exist: %v", err)
 	}
 	if _, err := a.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: b.cq, RecvCQ: b.cq}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("another device's CQ: %v", err)

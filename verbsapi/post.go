@@ -36,6 +36,8 @@ type SendWR struct {
 	XRCSRQN uint32 // XRC: SRQ.Num
 
 	Bind *MWBind // BIND MW
+
+	Frame FrameSend // QPRaw: what the device does with the frame
 }
 
 // sendScratch holds work requests, as the engine has them, during PostSend.
@@ -77,6 +79,9 @@ func (s *sendScratch) add(wr *SendWR) {
 		RemoteQPN: wr.RemoteQPN, RemoteQKey: wr.RemoteQKey, XRCSRQN: wr.XRCSRQN,
 	})
 	r := &s.wrs[len(s.wrs)-1]
+	if wr.Frame != (FrameSend{}) {
+		r.RemoteAddr = wr.Frame.Word()
+	}
 	if wr.AH != nil {
 		r.AH = wr.AH.ah
 	}

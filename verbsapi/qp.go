@@ -29,6 +29,9 @@ type QPInitAttr struct {
 	SignalAll      bool // every send completes, SendSignaled or not
 	// BlockSelfMulticast: a QPUD does not receive what it sends to a group.
 	BlockSelfMulticast bool
+	// Of a QPRaw: the 802.1Q tag of a received frame is in its completion only, and four bytes of
+	// check sequence follow the frame in its buffer.
+	StripVLAN, ScatterFCS bool
 }
 
 // CreateQP makes a queue pair in RESET (ibv_create_qp). Its sizes are at least
@@ -61,6 +64,9 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	}
 	if init.SRQ != nil {
 		eng.SRQ = init.SRQ.srq
+	}
+	if init.Type == QPRaw {
+		eng.Frames = &rxe.FrameInit{Port: p.ctx.eng.station, StripVLAN: init.StripVLAN, ScatterFCS: init.ScatterFCS}
 	}
 	qp, err := p.pd.CreateQP(eng)
 	if err != nil {

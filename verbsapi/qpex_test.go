@@ -135,7 +135,7 @@ func TestNotSupported(t *testing.T) {
 	objects := []any{
 		c, e.pd, e.mr, e.cq, e.qp, e.qp.Ex(),
 		must(e.pd.CreateSRQ(SRQAttr{MaxWR: 1}))(t), must(c.CreateCQEx(CQInitAttrEx{Entries: 1}))(t),
-		new(DM), new(TD), new(Flow), new(FlowAction), new(WQ), new(RWQIndTable), new(CountersObject),
+		new(DM), new(TD), new(FlowAction), new(WQ), new(RWQIndTable), new(CountersObject),
 	}
 	calls := map[string]reflect.Value{"ImportDevice": reflect.ValueOf(ImportDevice)}
 	for _, o := range objects {

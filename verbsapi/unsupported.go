@@ -8,8 +8,7 @@ type (
 	// TD is a thread domain (struct ibv_td). You can use any object from many
 	// goroutines at once. So there are no locks to save.
 	TD struct{}
-	// Flow is a flow steering rule (struct ibv_flow), FlowAction what it does.
-	Flow       struct{}
+	// FlowAction is what a flow steering rule does (struct ibv_flow_action).
 	FlowAction struct{}
 	// WQ is a work queue for raw packets (struct ibv_wq), RWQIndTable spreads
 	// packets over several (struct ibv_rwq_ind_table).
@@ -76,12 +75,6 @@ func (q *CQEx) ReadCompletionWallclockNS() (uint64, error) {
 	return 0, notSupported("ReadCompletionWallclockNS")
 }
 
-// ReadCVLAN is not supported (ibv_wc_read_cvlan).
-func (q *CQEx) ReadCVLAN() (uint16, error) { return 0, notSupported("ReadCVLAN") }
-
-// ReadFlowTag is not supported (ibv_wc_read_flow_tag).
-func (q *CQEx) ReadFlowTag() (uint32, error) { return 0, notSupported("ReadFlowTag") }
-
 // ReadTMInfo is not supported (ibv_wc_read_tm_info).
 func (q *CQEx) ReadTMInfo() (tag uint64, priv uint32, err error) {
 	return 0, 0, notSupported("ReadTMInfo")
@@ -101,12 +94,6 @@ func (q *QP) SetECE(e ECE) error { return notSupported("SetECE") }
 
 // QueryECE is not supported (ibv_query_ece).
 func (q *QP) QueryECE() (ECE, error) { return ECE{}, notSupported("QueryECE") }
-
-// CreateFlow is not supported (ibv_create_flow).
-func (q *QP) CreateFlow() (*Flow, error) { return nil, notSupported("CreateFlow") }
-
-// Destroy is not supported (ibv_destroy_flow).
-func (*Flow) Destroy() error { return notSupported("DestroyFlow") }
 
 // CreateFlowActionESP is not supported (ibv_create_flow_action_esp).
 func (c *Context) CreateFlowActionESP() (*FlowAction, error) {

@@ -13,17 +13,17 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// segment is a network in memory, by address. Its ports are engine.Port.
-type segment struct {
+// network is a network in memory, by address. Its ports are engine.Port.
+type network struct {
 	mu    sync.Mutex
 	ports map[netip.Addr]*memoryPort
 }
 
-func newSegment() *segment { return &segment{ports: make(map[netip.Addr]*memoryPort)} }
+func newNetwork() *network { return &network{ports: make(map[netip.Addr]*memoryPort)} }
 
 // open is Config.OpenPort.
-func (s *segment) open(cfg rocev2.Config) (Port, error) {
-	p := &memoryPort{segment: s, cfg: cfg, in: make(chan func(), 1024), closed: make(chan struct{})}
+func (s *network) open(cfg rocev2.Config) (Port, error) {
+	p := &memoryPort{network: s, cfg: cfg, in: make(chan func(), 1024), closed: make(chan struct{})}
 	p.ended.Go(func() {
 		for {
 			select {
@@ -42,7 +42,7 @@ func (s *segment) open(cfg rocev2.Config) (Port, error) {
 
 // memoryPort receives in a goroutine, as a port of sockets does.
 type memoryPort struct {
-	segment  *segment
+	network  *network
 	cfg      rocev2.Config
 	in       chan func()
 	closed   chan struct{}
@@ -53,7 +53,7 @@ type memoryPort struct {
 }
 
 // deliver runs f in the goroutine of the port at addr, or loses it.
-func (s *segment) deliver(addr netip.Addr, f func(*memoryPort)) {
+func (s *network) deliver(addr netip.Addr, f func(*memoryPort)) {
 	s.mu.Lock()
 	to := s.ports[addr]
 	s.mu.Unlock()
@@ -74,14 +74,14 @@ func (p *memoryPort) Send(bursts []wire.Burst) error {
 			batch[i] = wire.Datagram{Data: slices.Clone(pkt[:len(pkt)-wire.ICRCLen]), Src: b.Route.Src, Dst: b.Route.Dst,
 				SrcPort: b.Route.SrcPort, TrafficClass: b.Route.TrafficClass, HopLimit: b.Route.HopLimit}
 		}
-		p.segment.deliver(b.Route.Dst, func(to *memoryPort) { to.cfg.Receiver(batch) })
+		p.network.deliver(b.Route.Dst, func(to *memoryPort) { to.cfg.Receiver(batch) })
 	}
 	return nil
 }
 
 // SendFrames sends to all other ports: a hub.
 func (p *memoryPort) SendFrames(frames [][]byte) {
-	for addr := range p.segment.ports {
+	for addr := range p.network.ports {
 		if addr == p.cfg.Address {
 			continue
 		}
@@ -89,7 +89,7 @@ func (p *memoryPort) SendFrames(frames [][]byte) {
 		for i, f := range frames {
 			copies[i] = slices.Clone(f)
 		}
-		p.segment.deliver(addr, func(to *memoryPort) {
+		p.network.deliver(addr, func(to *memoryPort) {
 			if receive := to.frames.Load(); receive != nil {
 				(*receive)(copies)
 			}
@@ -126,7 +126,7 @@ func (p *memoryPort) Counters() *rocev2.Counters    { return &p.counters }
 // other.
 func TestOtherPort(t *testing.T) {
 	const here, there = "192.0.2.10", "192.0.2.11"
-	s := newSegment()
+	s := newNetwork()
 	var events atomic.Int64
 	start := func(addr string) *host {
 		return newHostOf(t, Config{Name: "rxe0", Address: netip.MustParseAddr(addr), OpenPort: s.open,
@@ -156,7 +156,7 @@ func TestOtherPort(t *testing.T) {
 // TestFrames: a device finds what carries frames on its port, and frames pass unchanged. A port of
 // sockets carries none.
 func TestFrames(t *testing.T) {
-	s := newSegment()
+	s := newNetwork()
 	var devices []*rxe.Device
 	for _, addr := range []string{"192.0.2.10", "192.0.2.11"} {
 		h := newHostOf(t, Config{Name: "rxe0", Address: netip.MustParseAddr(addr), OpenPort: s.open})

@@ -21,6 +21,8 @@ var verbNames = []string{
 	"open_xrcd", "close_xrcd", "open_qp",
 	"create_srq", "modify_srq", "query_srq", "destroy_srq",
 	"create_qp", "modify_qp", "query_qp", "destroy_qp", "post_send", "attach_mcast", "detach_mcast",
+	"create_flow", "destroy_flow", "create_counters", "destroy_counters", "read_counters",
+	"create_wq", "modify_wq", "destroy_wq", "create_rwq_ind_table", "destroy_rwq_ind_table",
 	"rdma_create_id", "rdma_destroy_id", "rdma_migrate_id", "rdma_bind_addr",
 	"rdma_resolve_addr", "rdma_resolve_route", "rdma_listen", "rdma_connect", "rdma_accept",
 	"rdma_reject", "rdma_disconnect", "rdma_init_qp_attr", "rdma_set_option", "rdma_notify",

@@ -8,6 +8,7 @@
 package provider
 
 import (
+	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/rxe"
@@ -46,6 +47,10 @@ type DeviceAttr struct {
 	// The clock of completions: the bits that count, and how fast it is. 0: there is none.
 	TimestampMask, ClockKHz uint64
 	MaxDMSize               uint64 // of device memory, in bytes
+	RawPacketCaps           uint32 // enum ib_raw_packet_caps
+	// Of Steering: how many indirection tables and work queues there are, and how many places the
+	// largest table has.
+	MaxTables, MaxTable, MaxWQ uint32
 	// How long a completion event may wait for more completions: their number, and microseconds.
 	MaxCQCount, MaxCQPeriod uint16
 }
@@ -79,6 +84,52 @@ type Moderated interface {
 // is asked for SRQs and queue pairs of XRC. An XRC target has no queue, and its QPRequest no CQs;
 // that of an initiator has no RecvCQ. rxe.SRQ.Num is the number that a program has to know.
 type XRC interface{ HasXRC() bool }
+
+// Steers is implemented by a Driver whose provider has flow rules, work queues and RSS. Its
+// Contexts are Steering. Only then do programs find them, on devices that have a place on a
+// segment.
+type Steers interface{ HasSteering() bool }
+
+// Steering is a Context with what flow rules and work queues need.
+type Steering interface {
+	// NewFlow reads the private request of a flow rule: what its counters object counts. Nil: the
+	// request says nothing of that. read reads the program's memory.
+	NewFlow(u UData, read func(addr uint64, b []byte) error) ([]FlowCounter, error)
+	NewWQ(u UData, req WQRequest) (WQ, error)
+	// NewTable delivers the private response for an indirection table of 1<<log places.
+	NewTable(u UData, log uint32) error
+	// NewRSS reads how a queue pair spreads frames over a table of 1<<log places, and delivers the
+	// private response.
+	NewRSS(u UData, log uint32) (ether.RSS, error)
+}
+
+// FlowCounter is a value that a counters object has: bytes or frames, and its place.
+type FlowCounter struct {
+	Bytes bool
+	Index uint32
+}
+
+// WQRequest is a request for a work queue, which receives only.
+type WQRequest struct {
+	MaxWR, MaxSGE, Flags uint32
+	CQ                   CQ
+}
+
+// WQ is the memory of a work queue.
+type WQ interface {
+	// Init fills in what the engine's queue pair behind it must be like.
+	Init(*rxe.QPInitAttr)
+	// Created tells of the engine's queue pair, and delivers the private response.
+	Created(u UData, qp *rxe.QP) error
+	// CheckModify reads the private request of a change.
+	CheckModify(u UData) error
+	// Reset forgets what is in the queue.
+	Reset()
+	// Receives is that of QP.
+	Receives() (waiting, entries int)
+	// Free gives the memory back. The engine's queue pair has ended.
+	Free()
+}
 
 // Parent is the bus device of a NIC, by which programs and rdma-core look for a device and its
 // provider.

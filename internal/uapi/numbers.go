@@ -74,6 +74,16 @@ const (
 	MethodQueryMR     = 3
 	MethodRegDMABufMR = 4
 
+	MethodWQCreate  = 0
+	MethodWQDestroy = 1
+
+	MethodCountersCreate  = 0
+	MethodCountersDestroy = 1
+	MethodCountersRead    = 2
+
+	MethodFlowDestroy      = 0
+	MethodRWQIndTblDestroy = 0
+
 	MethodPDDestroy   = 0
 	MethodXRCDDestroy = 0
 	MethodMWDestroy   = 0
@@ -170,6 +180,23 @@ const (
 	AttrCreateSRQRespMaxSGE = 12
 	AttrCreateSRQRespSRQNum = 13
 
+	AttrCreateWQHandle     = 0
+	AttrCreateWQPD         = 1
+	AttrCreateWQCQ         = 2
+	AttrCreateWQUserHandle = 3
+	AttrCreateWQType       = 4
+	AttrCreateWQEventFD    = 5
+	AttrCreateWQMaxWR      = 6
+	AttrCreateWQMaxSGE     = 7
+	AttrCreateWQFlags      = 8
+	AttrCreateWQRespMaxWR  = 9
+	AttrCreateWQRespMaxSGE = 10
+	AttrCreateWQRespWQNum  = 11
+
+	AttrReadCountersHandle = 0
+	AttrReadCountersBuff   = 1
+	AttrReadCountersFlags  = 2
+
 	AttrAdvisePD     = 0
 	AttrAdviseAdvice = 1
 	AttrAdviseFlags  = 2
@@ -223,7 +250,6 @@ const (
 	CmdCreateQP          = 24
 	CmdQueryQP           = 25
 	CmdModifyQP          = 26
-	CmdExModifyCQ        = 57 // extended only
 	CmdDestroyQP         = 27
 	CmdPostSend          = 28
 	CmdPostRecv          = 29
@@ -238,6 +264,15 @@ const (
 	CmdCloseXRCD         = 38
 	CmdCreateXSRQ        = 39
 	CmdOpenQP            = 40
+
+	CmdExCreateFlow       = 50 // extended ones only, from here on
+	CmdExDestroyFlow      = 51
+	CmdExCreateWQ         = 52
+	CmdExModifyWQ         = 53
+	CmdExDestroyWQ        = 54
+	CmdExCreateRWQIndTbl  = 55
+	CmdExDestroyRWQIndTbl = 56
+	CmdExModifyCQ         = 57
 
 	CmdMask      = 0xff
 	CmdExtended  = 0x80000000
@@ -269,6 +304,41 @@ const (
 	SRQTypeBasic = 0 // enum ib_uverbs_srq_type
 	SRQTypeXRC   = 1
 	SRQTypeTM    = 2
+
+	WQTypeRQ = 0 // enum ib_uverbs_wq_type
+
+	WQFlagCVLANStripping = 1 << 0 // enum ib_uverbs_wq_flags
+	WQFlagScatterFCS     = 1 << 1
+
+	WQAttrState    = 1 << 0 // enum ib_wq_attr_mask
+	WQAttrCurState = 1 << 1
+	WQAttrFlags    = 1 << 2
+
+	WQReset = 0 // enum ib_wq_state
+	WQReady = 1
+	WQError = 2
+
+	MaxLogIndTblSize = 13 // IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE
+
+	FlowNormal     = 0 // enum ib_flow_attr_type
+	FlowAllDefault = 1
+	FlowMCDefault  = 2
+	FlowSniffer    = 3
+
+	FlowDontTrap = 1 << 1 // enum ib_flow_flags
+	FlowEgress   = 1 << 2
+
+	FlowSpecEth         = 0x20 // enum ib_flow_spec_type
+	FlowSpecIPv4        = 0x30
+	FlowSpecIPv6        = 0x31
+	FlowSpecTCP         = 0x40
+	FlowSpecUDP         = 0x41
+	FlowSpecActionTag   = 0x1000
+	FlowSpecActionDrop  = 0x1001
+	FlowSpecActionCount = 0x1003
+	MaxFlowSpecs        = 10 // IB_FLOW_SPEC_SUPPORT_LAYERS
+
+	ReadCountersCached = 1 << 0 // IB_UVERBS_READ_COUNTERS_PREFER_CACHED
 
 	CoreSupportOptionalMRAccess = 1 << 0 // enum ib_uverbs_core_support
 

@@ -142,8 +142,8 @@ type ExQueryDeviceResp struct {
 	TimestampMask    uint64
 	HCACoreClock     uint64
 	DeviceCapFlagsEx uint64
-	RSSCaps          [16]byte `c:"rss_caps"`
-	MaxWQTypeRQ      uint32   `c:"max_wq_type_rq"`
+	RSSCaps          RSSCaps `c:"rss_caps"`
+	MaxWQTypeRQ      uint32  `c:"max_wq_type_rq"`
 	RawPacketCaps    uint32
 	TMCaps           [24]byte
 	CQModerationCaps CQModerationCaps `c:"cq_moderation_caps"`

@@ -31,8 +31,7 @@ type Call struct {
 
 	ended Resource // that the call has destroyed
 	made  *Object  // a new object, found by others once the call has succeeded
-	held  [8]*Object
-	nheld int
+	held  []*Object
 
 	scratch [512]byte // for requests of the write() form
 }
@@ -75,7 +74,7 @@ func (k *Call) Begin(c kernel.Caller) {
 	k.Caller, k.Size, k.Method = c, 0, ""
 	k.In, k.UHWIn = nil, nil
 	k.Out, k.UHWOut = Reply{}, Reply{}
-	k.made, k.ended, k.nheld = nil, nil, 0
+	k.made, k.ended, k.held = nil, nil, k.held[:0]
 }
 
 // End publishes the object that the call made, or undoes it, and releases the objects
@@ -89,10 +88,13 @@ func (k *Call) End(err error) {
 			k.owner.Abandon(o)
 		}
 	}
-	for _, o := range k.held[:k.nheld] {
+	for _, o := range k.held {
 		o.Unshare()
 	}
-	clear(k.held[:k.nheld])
+	clear(k.held)
+	if k.held = k.held[:0]; cap(k.held) > mostKept {
+		k.held = nil
+	}
 	k.Attrs.clear()
 	k.Caller, k.In, k.UHWIn, k.made, k.ended = nil, nil, nil, nil, nil
 }
@@ -110,24 +112,30 @@ func (k *Call) hold(typ uapi.ObjectType, handle uint64) (*Object, error) {
 		return nil, err
 	case k.owner.Gone():
 		return nil, unix.EIO
-	case k.nheld == len(k.held):
-		return nil, unix.EINVAL
 	case !o.Share():
 		return nil, unix.EBUSY
 	}
-	k.held[k.nheld] = o
-	k.nheld++
+	k.held = append(k.held, o)
 	return o, nil
 }
 
-// Held finds an object, holds it, and returns its resource.
+// mostKept is how much room for held objects a call keeps for the next request. Only requests for
+// indirection tables hold more.
+const mostKept = 16
+
+// Held finds an object, holds it, and returns its resource. ENOSYS: the object is of another kind,
+// as a queue pair of RSS is: it has no state that the call could be about.
 func Held[R Resource](k *Call, typ uapi.ObjectType, handle uint32) (R, error) {
 	o, err := k.hold(typ, uint64(handle))
 	if err != nil {
 		var none R
 		return none, err
 	}
-	return o.Res.(R), nil
+	res, ok := o.Res.(R)
+	if !ok {
+		return res, unix.ENOSYS
+	}
+	return res, nil
 }
 
 // Make reserves a handle for an object that the call is about to make. The caller fills

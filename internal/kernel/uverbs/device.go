@@ -17,7 +17,9 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/sys/bufmem"
+	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -32,7 +34,11 @@ type Config struct {
 	// NetIndex is the index of the network interface, for GID entries; nil: 0,
 	// none.
 	NetIndex func() int
-	Log      *slog.Logger // nil: nothing is logged
+	// Station returns the device's place on an Ethernet segment, for queue pairs of raw packets.
+	// The segment is the user's, or with netRaw that of the network interface. The caller releases
+	// the station. Nil: there are no such queue pairs.
+	Station func(user any, netRaw bool) *segment.Station
+	Log     *slog.Logger // nil: nothing is logged
 }
 
 // Device is /dev/infiniband/uverbsN: an rxe.Device as programs open it.
@@ -46,6 +52,7 @@ type Device struct {
 	numbers     numbers
 	tables      dispatch.Tables // with the driver's methods
 	xrc         bool            // the driver has XRC
+	steers      bool            // the driver has flow rules, and the device frames for them
 	sameKeys    bool            // provider.SameKeys
 	describe    func(fd int) (bufmem.Info, error)
 
@@ -75,6 +82,9 @@ func NewDevice(cfg Config) (*Device, error) {
 	}
 	if x, ok := cfg.Driver.(provider.XRC); ok && x.HasXRC() {
 		d.xrc, d.tables = true, withXRC(d.tables)
+	}
+	if s, ok := cfg.Driver.(provider.Steers); ok && s.HasSteering() && cfg.Station != nil {
+		d.steers, d.tables = true, withSteering(d.tables)
 	}
 	if m, ok := cfg.Driver.(provider.Moderates); ok && m.ModeratesCQs() {
 		d.tables = withModeration(d.tables)
@@ -211,8 +221,12 @@ func (d *Device) eventOf(engine any, typ rxe.EventType) {
 	owners := d.owners[engine] // own and disown make new ones
 	d.mu.Unlock()
 	for _, o := range owners {
-		if a, ok := o.Async.(*asyncFD); ok {
-			a.push(o.User, uint32(typ), o)
+		told, tell := typ, true
+		if o.Type == uapi.ObjWQ {
+			told, tell = workQueueEvent(typ)
+		}
+		if a, ok := o.Async.(*asyncFD); ok && tell {
+			a.push(o.User, uint32(told), o)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
@@ -100,6 +101,9 @@ var errnos = []struct {
 	{rxe.ErrNoDomain, unix.EAGAIN},
 	// the device is going away: nothing else closes an object that is held
 	{rxe.ErrClosed, unix.EIO},
+	// of flow rules: fs_core.c
+	{ether.ErrFull, unix.ENOSPC},
+	{ether.ErrConflict, unix.EEXIST},
 }
 
 // errnoOf is the one place where an error becomes what the program sees.

@@ -219,7 +219,8 @@ func (f *File) teardown() {
 
 // teardownOrder is the order in which objects depend on each other. The objects of a driver's own
 // types come last, all at once, before the protection domains.
-var teardownOrder = []uapi.ObjectType{uapi.ObjQP, uapi.ObjAH, uapi.ObjSRQ, uapi.ObjMW, uapi.ObjMR, uapi.ObjCQ, uapi.ObjXRCD, driverObjects, uapi.ObjPD}
+var teardownOrder = []uapi.ObjectType{uapi.ObjFlow, uapi.ObjCounters, uapi.ObjQP, uapi.ObjRWQIndTbl, uapi.ObjWQ,
+	uapi.ObjAH, uapi.ObjSRQ, uapi.ObjMW, uapi.ObjMR, uapi.ObjCQ, uapi.ObjXRCD, driverObjects, uapi.ObjPD}
 
 const driverObjects uapi.ObjectType = 1<<16 - 1
 
@@ -250,8 +251,11 @@ func (f *File) destroyAll() {
 // flushAll completes all work requests with an error.
 func (f *File) flushAll() {
 	f.objects.Each(func(o *dispatch.Object) {
-		if r, ok := o.Res.(*qpRes); ok {
+		switch r := o.Res.(type) {
+		case *qpRes:
 			_ = r.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState) // it may be in RESET
+		case *wqRes:
+			_ = r.modify(rxe.QPErr, 0)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -17,14 +18,19 @@ type qpRes struct {
 	domain *rxe.PD
 	srq    *srqRes  // nil: none
 	xrcd   *xrcdRes // of an XRC target; else nil
-	mem    provider.QP
-	caps   rxe.QPCap // of the queues as they are
-	slot   uint32    // in File.live
-	sendCQ *cqRes
-	sigAll bool
+	// of raw packets; else nil
+	station *segment.Station
+	mem     provider.QP
+	caps    rxe.QPCap // of the queues as they are
+	slot    uint32    // in File.live
+	sendCQ  *cqRes
+	sigAll  bool
 
 	groups groupSet
+	flow   flowTarget
 }
+
+func (r *qpRes) flowTarget() *flowTarget { return &r.flow }
 
 func (r *qpRes) PD() *rxe.PD                  { return r.domain }
 func (r *qpRes) MWByRKey(rkey uint32) *rxe.MW { return r.f.keys.mw(rkey) }
@@ -36,6 +42,9 @@ func (r *qpRes) MRByLKey(lkey uint32) *rxe.MR {
 }
 
 func (r *qpRes) Destroy(o *dispatch.Object, closing bool) error {
+	if err := r.flow.busy(closing); err != nil {
+		return err
+	}
 	if closing {
 		r.leaveGroups()
 	}
@@ -47,6 +56,7 @@ func (r *qpRes) Destroy(o *dispatch.Object, closing bool) error {
 	r.f.live.remove(r)
 	r.f.dev.disown(r.qp, o)
 	r.xrcd.leave()
+	r.leaveStation()
 	r.mem.Free()
 	return nil
 }
@@ -99,18 +109,23 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 		r.mem.Free()
 		return nil, err
 	}
+	if init.Type == rxe.QPRaw {
+		init.Frames = k.frames(r, req)
+	}
 	if req.xrcd != nil {
 		r.qp, err = k.f.sub.CreateTarget(req.xrcd.xrcd, init)
 	} else {
 		r.qp, err = r.domain.CreateQP(init)
 	}
 	if err != nil {
+		r.leaveStation()
 		r.mem.Free()
 		return nil, err
 	}
 	if r.xrcd != nil {
 		r.xrcd.users.Add(1)
 	}
+	r.flow.station, r.flow.to = r.station, r.qp
 	o.User, o.Res = req.user, r
 	setAsync(o, req.async)
 	k.f.sends.Store(true)
@@ -150,6 +165,9 @@ func writeCreateQP(k *call, req *uapi.CreateQPReq) error {
 func writeExCreateQP(k *call, req *uapi.ExCreateQPReq) error {
 	if req.CompMask&^uapi.CreateQPMaskIndTable != 0 || req.Reserved != 0 {
 		return kernel.Refuse(unix.EINVAL, "comp_mask", "has unknown bits", "use headers and libraries that belong together")
+	}
+	if req.CompMask != 0 && k.f.dev.steers {
+		return writeCreateRSS(k, req)
 	}
 	o, r, err := k.createQPByWrite(req)
 	if err != nil {
@@ -223,6 +241,9 @@ func knownQPType(t uint64) bool {
 }
 
 func ioctlCreateQP(k *call) error {
+	if o := k.Attrs.Object(uapi.AttrCreateQPIndTable); o != nil {
+		return ioctlCreateRSS(k, o.Res.(*tableRes))
+	}
 	req, err := k.qpAttrs()
 	if err != nil {
 		return err

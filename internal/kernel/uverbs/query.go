@@ -123,6 +123,9 @@ func (k *call) deviceAttr() (provider.DeviceAttr, error) {
 	if k.f.dev.xrc {
 		a.Cap |= rxe.CapXRC
 	}
+	if k.f.dev.steers {
+		a.Cap |= rxe.CapManagedFlowSteering
+	}
 	return a, k.f.ctx.QueryDevice(udata{k}, &a)
 }
 
@@ -168,7 +171,17 @@ func writeExQueryDevice(k *call) error {
 		DeviceCapFlagsEx: uint64(a.Cap),
 		CQModerationCaps: uapi.CQModerationCaps{MaxCount: a.MaxCQCount, MaxPeriod: a.MaxCQPeriod},
 		MaxDMSize:        a.MaxDMSize,
+		RawPacketCaps:    a.RawPacketCaps,
+		RSSCaps:          rssCaps(&a),
+		MaxWQTypeRQ:      a.MaxWQ,
 	})
+}
+
+func rssCaps(a *provider.DeviceAttr) uapi.RSSCaps {
+	if a.MaxTables == 0 {
+		return uapi.RSSCaps{}
+	}
+	return uapi.RSSCaps{SupportedQPTypes: 1 << uapi.QPTypeRawPacket, MaxRWQIndirectionTables: a.MaxTables, MaxRWQIndirectionTblSize: a.MaxTable}
 }
 
 // query is copy_query_dev_fields of uverbs_cmd.c.

@@ -103,6 +103,12 @@ func TestRefusals(t *testing.T) {
 	u.f.TakeDoorbells(true)
 	w.refused("direct doorbell in RESET", unix.EINVAL)
 
+	for _, walk := range []func(*steerProgram, *testing.T){(*steerProgram).flowRefusals, (*steerProgram).countersWalk, (*steerProgram).workQueueWalk} {
+		p := newSteerProgram(t, forms[0], nil)
+		p.f.SetReports(w)
+		walk(p, t)
+	}
+
 	for where, of := range sentencesOf(t, ".", "../dispatch", "../../provider/librxe") {
 		if !w.said[of] && notWalked[of] == "" {
 			t.Errorf("%s: no call was told %q; %q", where, of.why, of.fix)

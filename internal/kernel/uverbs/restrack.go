@@ -13,7 +13,7 @@ import (
 // numbers gives the resources of a device their numbers (restrack.c: rdma_restrack_add). Each
 // kind counts from 1: in the kernel, number 0 is a resource of ib_core. A queue pair's is its
 // QPN.
-type numbers struct{ contexts, pds, cqs, mrs, srqs atomic.Uint32 }
+type numbers struct{ contexts, pds, cqs, mrs, srqs, tables atomic.Uint32 }
 
 // AddResources adds what the open holds to the resources of the device, as those of process pid.
 // Like Status it waits for nobody, and leaves out what is being made or destroyed.

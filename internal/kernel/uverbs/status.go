@@ -13,6 +13,8 @@ import (
 type FileStatus struct {
 	PDs, MWs, AHs int
 	XRCDs         int
+	Flows, WQs    int
+	RSS           int  // queue pairs with an indirection table
 	Overrun       bool // see File.Overrun
 	Channels      int  // completion channels
 	MRs           []MRStatus
@@ -115,6 +117,12 @@ func (s *FileStatus) add(o *dispatch.Object) {
 		s.AHs++
 	case *xrcdRes:
 		s.XRCDs++
+	case *flowRes:
+		s.Flows++
+	case *wqRes:
+		s.WQs++
+	case *rssRes:
+		s.RSS++
 	case *mrRes:
 		g := r.get()
 		s.MRBytes += g.length

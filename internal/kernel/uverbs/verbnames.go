@@ -14,7 +14,11 @@ var methodVerbs = map[string]string{
 	"QP_CREATE": "create_qp", "QP_DESTROY": "destroy_qp",
 	"XRCD_DESTROY": "close_xrcd",
 	"DM_ALLOC":     "alloc_dm", "DM_FREE": "free_dm", "DM_MR_REG": "reg_dm_mr",
-	"SRQ_CREATE": "create_srq", "SRQ_DESTROY": "destroy_srq",
+	"FLOW_DESTROY": "destroy_flow", "COUNTERS_CREATE": "create_counters", "COUNTERS_DESTROY": "destroy_counters",
+	"COUNTERS_READ": "read_counters", "WQ_CREATE": "create_wq", "WQ_DESTROY": "destroy_wq",
+	"RWQ_IND_TBL_DESTROY": "destroy_rwq_ind_table", "EX_CREATE_RWQ_IND_TBL": "create_rwq_ind_table",
+	"EX_DESTROY_RWQ_IND_TBL": "destroy_rwq_ind_table",
+	"SRQ_CREATE":             "create_srq", "SRQ_DESTROY": "destroy_srq",
 }
 
 // notVerbs are methods and commands that are not verbs of libibverbs, or that ask for faults

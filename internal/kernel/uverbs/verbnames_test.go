@@ -14,7 +14,7 @@ import (
 func TestVerbNames(t *testing.T) {
 	// these ask for faults themselves
 	have := map[string]bool{"open_device": true, "post_send": true}
-	all := withModeration(withXRC(tablesWith((mlx5.Driver{}).Methods())))
+	all := withModeration(withSteering(withXRC(tablesWith((mlx5.Driver{}).Methods()))))
 	for _, m := range all.Methods {
 		have[m.Verb] = true
 	}

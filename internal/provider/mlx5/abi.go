@@ -84,6 +84,9 @@ const (
 	resizeToSize = 10
 	srqToFlags   = 20
 	qpToRegister = 40
+	wqToStride   = 40
+
+	qpToSendQueue = 48
 )
 
 const (

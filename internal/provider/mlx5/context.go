@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/profile"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
@@ -113,8 +114,13 @@ func (c *userContext) QueryDevice(u provider.UData, a *provider.DeviceAttr) erro
 	a.TimestampMask, a.ClockKHz = math.MaxInt64, clockKHz
 	a.MaxDMSize = maxDMSize
 	a.MaxCQCount, a.MaxCQPeriod = maxCQCount, maxCQPeriod
+	a.Cap |= rxe.CapRawIPCsum | rxe.CapRawScatterFCS
+	a.RawPacketCaps = rawCVLANStripping | rawScatterFCS | rawIPCsum
+	a.MaxTables, a.MaxTable, a.MaxWQ = mostTables, 1<<logMostTable, a.MaxQP
 	n := min(u.Room(), uapi.SizeOf[QueryDeviceResp]())
-	return respond(u, QueryDeviceResp{ResponseLength: uint32(n), Flags: queryPadded})
+	return respond(u, QueryDeviceResp{ResponseLength: uint32(n), Flags: queryPadded,
+		RSSCaps: RSSCaps{RxHashFieldsMask: uint64(ether.HashAll), RxHashFunction: hashToeplitz},
+		TSOCaps: TSOCaps{MaxTSO: maxTSO, SupportedQPTs: 1 << uapi.QPTypeRawPacket}})
 }
 
 // CreatedPD implements provider.Context.

@@ -42,6 +42,7 @@ type wrID uint64
 const (
 	idReceive = 1 << 63
 	idShared  = 1 << 62 // from an SRQ: the user index is that of the queue pair
+	idFrame   = 1 << 61 // of a receive: it is a raw packet
 )
 
 // newID makes a number. op is of the request as the queue has it, and counter its index there.
@@ -63,6 +64,7 @@ func (id wrID) counter() uint16 { return uint16(id) }
 func (id wrID) blocks() uint16  { return uint16(id>>48) & blocksMask }
 func (id wrID) receive() bool   { return id&idReceive != 0 }
 func (id wrID) shared() bool    { return id&idShared != 0 }
+func (id wrID) frame() bool     { return id&idFrame != 0 }
 
 // syndromes of errors (MLX5_CQE_SYNDROME_*). libmlx5 makes IBV_WC_GENERAL_ERR of all others.
 var syndromes = [...]uint8{
@@ -92,7 +94,11 @@ func encodeCQE(b *[cqeSize]byte, wc *rxe.WC, user uint32, owner uint8) {
 	be.PutUint32(b[cqeBytes:], wc.ByteLen)
 	be.PutUint64(b[cqeTimestamp:], uint64(clock.Now()))
 	op := uint8(cqeReq)
-	if id.receive() {
+	switch {
+	case id.frame():
+		op = cqeRespSend
+		encodeFrame(b, wc)
+	case id.receive():
 		op = receiveOp(wc)
 		grh := uint32(0)
 		if wc.Flags&rxe.WCGRH != 0 {

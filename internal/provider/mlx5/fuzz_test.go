@@ -12,16 +12,22 @@ import (
 // than the queues hold. Another queue pair of the device goes on.
 func FuzzQueues(f *testing.F) {
 	record := []byte{0, 0, 0, 2, 0, 0, 0, 4}
-	for _, op := range []byte{opNop, opSendInv, opWrite, opWriteImm, opSend, opSendImm, opRead, opCompSwap, opFetchAdd, opUMR, 0x2f} {
+	for _, op := range []byte{opNop, opSendInv, opWrite, opWriteImm, opSend, opSendImm, opTSO, opRead, opCompSwap, opFetchAdd, opUMR, 0x2f} {
 		for units := range byte(6) {
 			head := seg(uint32(op), uint32(units+1), uint32(signaled), uint32(0))
 			f.Add(op%4, append(head, seg(uint64(dataAt), uint32(5), uint32(0), uint32(8), uint32(5), uint64(dataAt))...), seg(uint32(8), uint32(5), uint64(dataAt)), record)
 		}
 	}
-	types := []rxe.QPType{rxe.QPRC, rxe.QPUC, rxe.QPUD, rxe.QPXRCIni}
+	for _, op := range []byte{opSend, opTSO} {
+		for _, n := range []uint16{0, 2, 18, 60, 200, ethInsertVLAN, 0xffff} {
+			head := seg(uint32(op), uint32(5), uint32(signaled), uint32(0), uint32(0), uint8(0xc0), uint8(0), uint16(8), uint32(0), n, uint16(1))
+			f.Add(byte(4), append(head, make([]byte, 48)...), seg(uint32(8), uint32(5), uint64(dataAt)), record)
+		}
+	}
+	types := []rxe.QPType{rxe.QPRC, rxe.QPUC, rxe.QPUD, rxe.QPXRCIni, rxe.QPRaw}
 	f.Fuzz(func(t *testing.T, typ byte, sends, receives, record []byte) {
 		p := newProgram(t, rxedev.New(t))
-		q, peer := p.newQP(types[typ%4], 1), (*pair)(nil)
+		q, peer := p.newQP(types[int(typ)%len(types)], 1), (*pair)(nil)
 		if peer = q; q.qp.Type() == rxe.QPXRCIni {
 			peer = p.newTarget(must.Get[*rxe.XRCD](t)(p.dev.Whole().OpenXRCD(rxe.XRCDInit{Create: true})))
 			peer.connect(q)

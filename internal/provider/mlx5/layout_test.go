@@ -4,12 +4,13 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/test/cabi"
 )
 
 // TestLayout: every offset and size is what the headers of libmlx5 say.
 func TestLayout(t *testing.T) {
-	const cqe64, errCQE, ctrl, av, umr, mkey = "mlx5_cqe64", "mlx5_err_cqe", "mlx5_wqe_ctrl_seg", "mlx5_wqe_av", "mlx5_wqe_umr_ctrl_seg", "mlx5_wqe_mkey_context_seg"
+	const cqe64, errCQE, ctrl, av, umr, mkey, eth = "mlx5_cqe64", "mlx5_err_cqe", "mlx5_wqe_ctrl_seg", "mlx5_wqe_av", "mlx5_wqe_umr_ctrl_seg", "mlx5_wqe_mkey_context_seg", "mlx5_wqe_eth_seg"
 	tests := []struct {
 		expr string
 		got  int
@@ -51,7 +52,14 @@ func TestLayout(t *testing.T) {
 		{"MLX5_OPCODE_NOP", opNop}, {"MLX5_OPCODE_SEND_INVAL", opSendInv}, {"MLX5_OPCODE_RDMA_WRITE", opWrite},
 		{"MLX5_OPCODE_RDMA_WRITE_IMM", opWriteImm}, {"MLX5_OPCODE_SEND", opSend}, {"MLX5_OPCODE_SEND_IMM", opSendImm},
 		{"MLX5_OPCODE_RDMA_READ", opRead}, {"MLX5_OPCODE_ATOMIC_CS", opCompSwap}, {"MLX5_OPCODE_ATOMIC_FA", opFetchAdd},
-		{"MLX5_OPCODE_UMR", opUMR},
+		{"MLX5_OPCODE_UMR", opUMR}, {"MLX5_OPCODE_TSO", opTSO},
+		{cabi.Offset(eth, "cs_flags"), ethFlags}, {cabi.Offset(eth, "mss"), ethMSS}, {cabi.Offset(eth, "inline_hdr_sz"), ethInline},
+		{cabi.Offset(eth, "inline_hdr_start"), ethStart}, {cabi.Offset(eth, "inline_hdr"), ethSize},
+		{"MLX5_ETH_WQE_L3_CSUM", ethL3Sum}, {"MLX5_ETH_WQE_L4_CSUM", ethL4Sum},
+		{cabi.Offset(cqe64, "hds_ip_ext"), cqeHdsIPExt}, {cabi.Offset(cqe64, "l4_hdr_type_etc"), cqeTypes},
+		{cabi.Offset(cqe64, "vlan_info"), cqeVLAN}, {"MLX5_CQE_L3_OK", cqeL3OK}, {"MLX5_CQE_L4_OK", cqeL4OK},
+		{cabi.Offset("mlx5_ib_query_device_resp", "tso_caps"), int(unsafe.Offsetof(QueryDeviceResp{}.TSOCaps))},
+		{cabi.Offset("mlx5_ib_create_qp", "sq_buf_addr"), int(unsafe.Offsetof(CreateQPReq{}.SQBufAddr))},
 
 		{"MLX5_IB_ALLOC_UCTX_DEVX", contextDevX}, {"MLX5_USER_CMDS_SUPP_UHW_CREATE_AH", uhwCreateAH},
 		{"MLX5_USER_INLINE_MODE_NONE", inlineModeNone}, {"MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX", cqFlagUARPage},
@@ -96,6 +104,24 @@ func TestLayout(t *testing.T) {
 		{cabi.Offset("mlx5_ib_create_qp", "bfreg_index"), int(unsafe.Offsetof(CreateQPReq{}.BFRegIndex))},
 		{"MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE", hasECE}, {"sizeof(struct mlx5_ib_modify_qp_resp)", int(unsafe.Sizeof(ModifyQPResp{}))},
 		{cabi.Offset("mlx5_ib_modify_qp_resp", "ece_options"), int(unsafe.Offsetof(ModifyQPResp{}.ECEOptions))},
+		{"sizeof(struct mlx5_ib_create_wq)", int(unsafe.Sizeof(CreateWQReq{}))},
+		{cabi.Offset("mlx5_ib_create_wq", "user_index"), int(unsafe.Offsetof(CreateWQReq{}.UserIndex))},
+		{cabi.Offset("mlx5_ib_create_wq", "comp_mask"), int(unsafe.Offsetof(CreateWQReq{}.CompMask))},
+		{cabi.Offset("mlx5_ib_create_wq", "single_wqe_log_num_of_strides"), wqToStride},
+		{"sizeof(struct mlx5_ib_create_wq_resp)", int(unsafe.Sizeof(CreateWQResp{}))},
+		{"sizeof(struct mlx5_ib_create_rwq_ind_tbl_resp)", int(unsafe.Sizeof(CreateWQResp{}))},
+		{"sizeof(struct mlx5_ib_modify_wq)", int(unsafe.Sizeof(ModifyWQReq{}))},
+		{"sizeof(struct mlx5_ib_create_qp_rss)", int(unsafe.Sizeof(CreateRSSReq{}))},
+		{cabi.Offset("mlx5_ib_create_qp_rss", "rx_hash_key"), int(unsafe.Offsetof(CreateRSSReq{}.RxHashKey))},
+		{cabi.Offset("mlx5_ib_create_qp_rss", "flags"), int(unsafe.Offsetof(CreateRSSReq{}.Flags))},
+		{"sizeof(struct mlx5_ib_rss_caps)", int(unsafe.Sizeof(RSSCaps{}))},
+		{"sizeof(struct mlx5_ib_create_flow)", int(unsafe.Sizeof(CreateFlowReq{}))},
+		{"sizeof(struct mlx5_ib_flow_counters_data)", int(unsafe.Sizeof(FlowCountersData{}))},
+		{"sizeof(struct mlx5_ib_flow_counters_desc)", int(unsafe.Sizeof(FlowCountersDesc{}))},
+		{"MLX5_RX_HASH_FUNC_TOEPLITZ", hashToeplitz},
+		{"MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC | MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC", rssSelfLoopback},
+		{"MLX5_RX_HASH_SRC_IPV4", int(ether.HashSrcIPv4)}, {"MLX5_RX_HASH_DST_PORT_UDP", int(ether.HashDstUDP)},
+		{"IBV_COUNTER_BYTES", counterBytes},
 		{"sizeof(struct mlx5_ib_create_qp_resp)", int(unsafe.Sizeof(CreateQPResp{}))},
 	}
 	exprs := make([]string, len(tests))

@@ -110,6 +110,9 @@ const (
 	// maxDMSize is how much device memory a program gets. Twice: the adapter says so of more than
 	// it has. Half: a test that asks for max_dm_size gets less.
 	maxDMSize = 128 << 10
+
+	// maxTSO is the longest payload of a frame that is cut: what rxe.MaxFrame has room for.
+	maxTSO = 64 << 10
 	// maxCQCount and maxCQPeriod are MLX5_MAX_CQ_COUNT and MLX5_MAX_CQ_PERIOD.
 	maxCQCount  = 1<<16 - 1
 	maxCQPeriod = 1<<12 - 1
@@ -120,4 +123,17 @@ const (
 	clockCompared = time.Second
 	// A tick of the adapter's clock is a nanosecond. Other rates need more bits of the conversion.
 	clockKHz = 1_000_000
+)
+
+// Flow rules and RSS.
+const (
+	// mostFlowCounters bounds the values of a counters object, and their indexes. Twice: a read
+	// makes an array of 512 KiB. Half: a program that attaches 32,768 points is refused.
+	mostFlowCounters = 1 << 15
+	// logMostTable bounds an indirection table, as a ConnectX-6's (log_max_rqt_size). Twice: a
+	// request may name 4,096 work queues. Half: a program that asks for
+	// max_rwq_indirection_table_size gets less.
+	logMostTable = 11
+	// mostTables is how many of them the device says it has. A user's budget bounds them.
+	mostTables = 1 << 16
 )

@@ -35,6 +35,7 @@ type program struct {
 	sharesUAR bool
 	process   *process // lends its faults; nil: none does
 	end       uint64   // of what is allocated
+	frames    framing  // of raw packets
 }
 
 const (
@@ -282,6 +283,11 @@ func (p *program) newQPOn(typ rxe.QPType, user uint32, send, recv *queue, srq *r
 		init.RecvCQ, wanted.RecvCQ = recv.cq, recv.mem
 		init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE = 4, 4
 	}
+	if typ == rxe.QPRaw {
+		q.sq = p.alloc(sqBlocks * blockSize) // libmlx5 has a buffer of its own for it
+		req.SQBufAddr = q.sq
+		init.Frames = &rxe.FrameInit{Port: &p.frames}
+	}
 	wanted.Cap = init.Cap
 	u := ask(p, req)
 	q.mem = must.Get[provider.QP](p.t)(p.ctx.NewQP(u, wanted))
@@ -306,6 +312,8 @@ func (q *pair) connect(peer *pair) {
 	switch q.qp.Type() {
 	case rxe.QPUD:
 		masks[0] |= rxe.QPAttrQKey
+	case rxe.QPRaw:
+		masks = [...]rxe.QPAttrMask{rxe.QPAttrState | rxe.QPAttrPort, rxe.QPAttrState, rxe.QPAttrState}
 	case rxe.QPRC, rxe.QPXRCIni, rxe.QPXRCTgt:
 		masks[1] |= (rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer) &^ halfLacks[q.qp.Type()]
 		masks[2] |= (rxe.QPAttrMaxRdAtomic | rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrTimeout) &^ halfLacks[q.qp.Type()]

@@ -2,6 +2,7 @@ package mlx5
 
 import (
 	"math/bits"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -42,7 +43,7 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 	if err != nil {
 		return nil, err
 	}
-	q := &queuePair{c: c, cap: req.Cap, user: own.UIdx & userMask, blockSelf: req.Flags != 0}
+	q := &queuePair{c: c, cap: req.Cap, user: own.UIdx & userMask, blockSelf: req.Flags&uapi.QPCreateBlockMulticastLoopback != 0}
 	if q.uar, err = c.uarOf(own); err != nil {
 		return nil, err
 	}
@@ -57,22 +58,39 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 		q.recv = &recvQueue{dev: c.dev, space: space, buf: own.BufAddr, record: own.DBAddr, user: q.user,
 			mask: own.RQWQECount - 1, shift: uint8(own.RQWQEShift)}
 		size = uint64(own.RQWQECount) << own.RQWQEShift
+		if req.Type == uapi.QPTypeRawPacket {
+			q.recv.kind = idFrame
+		}
 	}
-	q.send = sendQueue{dev: c.dev, space: space, buf: own.BufAddr + size, record: own.DBAddr, keys: req.Keys, budget: c.budget,
+	sends := own.BufAddr + size
+	if req.Type == uapi.QPTypeRawPacket {
+		sends = own.SQBufAddr
+	}
+	q.send = sendQueue{dev: c.dev, space: space, buf: sends, record: own.DBAddr, keys: req.Keys, budget: c.budget,
 		mask: max(own.SQWQECount, 1) - 1, avs: provider.AddressCache{Most: addresses},
 		dec: decoder{typ: rxe.QPType(req.Type), user: q.user}}
 	return q, nil
 }
 
+// queuePairTypes are those that have queues. An XRC target has none.
+var queuePairTypes = []uint64{uapi.QPTypeRC, uapi.QPTypeUC, uapi.QPTypeUD, uapi.QPTypeXRCIni, uapi.QPTypeRawPacket}
+
+// rawFlags are the flags of a queue pair for raw packets.
+const rawFlags = uapi.QPCreateScatterFCS | uapi.QPCreateCVLANStripping | uapi.QPCreatePCIWriteEndPadding
+
 func (c *userContext) checkNewQP(u provider.UData, req *provider.QPRequest) (own CreateQPReq, err error) {
-	if err := lacks(u, qpToRegister); err != nil {
+	least, flags := qpToRegister, uint32(uapi.QPCreateBlockMulticastLoopback)
+	if req.Type == uapi.QPTypeRawPacket {
+		least, flags = qpToSendQueue, rawFlags
+	}
+	if err := lacks(u, least); err != nil {
 		return own, err
 	}
 	own = uapi.Load[CreateQPReq](u.Request())
 	switch {
-	case req.Flags&^uapi.QPCreateBlockMulticastLoopback != 0, own.Flags&^(qpFlagScatterCQE|qpFlagAllowSCQE|qpFlagUARPage) != 0:
+	case req.Flags&^flags != 0, own.Flags&^(qpFlagScatterCQE|qpFlagAllowSCQE|qpFlagUARPage) != 0:
 		return own, unix.EOPNOTSUPP
-	case req.Type != uapi.QPTypeRC && req.Type != uapi.QPTypeUC && req.Type != uapi.QPTypeUD && req.Type != uapi.QPTypeXRCIni:
+	case !slices.Contains(queuePairTypes, req.Type):
 		return own, unix.EOPNOTSUPP
 	case req.SendCQ == nil || req.RecvCQ == nil && req.Type != uapi.QPTypeXRCIni:
 		return own, refuse("send_cq or recv_cq", "is missing", "name both")

@@ -19,6 +19,7 @@ type recvQueue struct {
 	mask   uint32
 	shift  uint8 // of a request's bytes
 	user   uint32
+	kind   uint64 // idFrame, or 0
 
 	resets  atomic.Uint32
 	waiting atomic.Int32 // as far as is known
@@ -56,7 +57,7 @@ func (r *recvQueue) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 	}
 	b := r.copies[r.first<<r.shift : (r.first+1)<<r.shift]
 	ok = decodeList(w, b)
-	w.ID = newID(idReceive, r.user, 0, r.next)
+	w.ID = newID(idReceive|r.kind, r.user, 0, r.next)
 	r.next++
 	r.first++
 	r.ahead--

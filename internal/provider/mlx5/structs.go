@@ -25,12 +25,18 @@ type AllocContextResp struct {
 	LogUARSize, NumUARsPerPage, NumDynBFRegs, DumpFill uint32
 }
 
+// struct mlx5_ib_tso_caps
+type TSOCaps struct {
+	MaxTSO        uint32 `c:"max_tso"`
+	SupportedQPTs uint32 `c:"supported_qpts"`
+}
+
 // struct mlx5_ib_query_device_resp. What this device has none of is bytes.
 type QueryDeviceResp struct {
 	CompMask, ResponseLength uint32
-	TSOCaps                  [8]byte  `c:"tso_caps"`
-	RSSCaps                  [16]byte `c:"rss_caps"`
-	CQECompCaps              [8]byte  `c:"cqe_comp_caps"`
+	TSOCaps                  TSOCaps `c:"tso_caps"`
+	RSSCaps                  RSSCaps `c:"rss_caps"`
+	CQECompCaps              [8]byte `c:"cqe_comp_caps"`
 	PacketPacingCaps         [16]byte
 	MultiPacketWQEs          uint32 `c:"mlx5_ib_support_multi_pkt_send_wqes"`
 	Flags                    uint32
@@ -113,6 +119,57 @@ type CreateQPResp struct {
 // struct mlx5_ib_modify_qp_resp
 type ModifyQPResp struct{ ResponseLength, DCTN, ECEOptions, Reserved uint32 }
 
+// struct mlx5_ib_rss_caps
+type RSSCaps struct {
+	RxHashFieldsMask uint64
+	RxHashFunction   uint8
+	Reserved         [7]uint8
+}
+
+// struct mlx5_ib_create_flow, which FlowCountersData may follow
+type CreateFlowReq struct {
+	NCountersData uint32 `c:"ncounters_data"`
+	Reserved      uint32
+}
+
+// struct mlx5_ib_flow_counters_data
+type FlowCountersData struct {
+	CountersData uint64
+	NCounters    uint32 `c:"ncounters"`
+	Reserved     uint32
+}
+
+// struct mlx5_ib_flow_counters_desc
+type FlowCountersDesc struct{ Description, Index uint32 }
+
+// struct mlx5_ib_create_wq
+type CreateWQReq struct {
+	BufAddr, DBAddr      uint64
+	RQWQECount           uint32
+	RQWQEShift           uint32
+	UserIndex            uint32
+	Flags, CompMask      uint32
+	SingleStrideLogBytes uint32 `c:"single_stride_log_num_of_bytes"`
+	SingleWQELogStrides  uint32 `c:"single_wqe_log_num_of_strides"`
+	TwoByteShiftEn       uint32
+}
+
+// struct mlx5_ib_create_wq_resp; that of an indirection table is the same
+type CreateWQResp struct{ ResponseLength, Reserved uint32 }
+
+// struct mlx5_ib_modify_wq
+type ModifyWQReq struct{ CompMask, Reserved uint32 }
+
+// struct mlx5_ib_create_qp_rss
+type CreateRSSReq struct {
+	RxHashFieldsMask uint64
+	RxHashFunction   uint8
+	RxKeyLen         uint8
+	Reserved         [6]uint8
+	RxHashKey        [128]uint8
+	CompMask, Flags  uint32
+}
+
 // Flags of these structs.
 const (
 	contextDevX = 1 << 0 // MLX5_IB_ALLOC_UCTX_DEVX
@@ -133,6 +190,12 @@ const (
 	qpFlagAllowSCQE  = 1 << 8  // MLX5_QP_FLAG_ALLOW_SCATTER_CQE
 	qpFlagUARPage    = 1 << 10 // MLX5_QP_FLAG_UAR_PAGE_INDEX
 
+	counterBytes = 1 // IBV_COUNTER_BYTES
+
+	hashToeplitz    = 1 << 0  // MLX5_RX_HASH_FUNC_TOEPLITZ
+	hashInner       = 1 << 31 // MLX5_RX_HASH_INNER
+	rssSelfLoopback = 3 << 6  // MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC and _MC
+
 	mmapRegular   = 0 // enum mlx5_ib_mmap_cmd
 	mmapNC        = 3 // MLX5_IB_MMAP_NC_PAGE
 	mmapCoreClock = 5 // MLX5_IB_MMAP_CORE_CLOCK
@@ -142,6 +205,10 @@ const (
 
 	uarTypeBF = 0 // MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF
 	uarTypeNC = 1 // MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC
+
+	rawCVLANStripping = 1 << 0 // IB_UVERBS_RAW_PACKET_CAP_CVLAN_STRIPPING
+	rawScatterFCS     = 1 << 1 // IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS
+	rawIPCsum         = 1 << 2 // IB_UVERBS_RAW_PACKET_CAP_IP_CSUM
 
 	queryPadded = 1 << 1 // MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD
 )

@@ -73,6 +73,7 @@ const (
 	opSend     = 0x0a
 	opSendImm  = 0x0b
 	opRead     = 0x10
+	opTSO      = 0x0e
 	opCompSwap = 0x11
 	opFetchAdd = 0x12
 	opUMR      = 0x25
@@ -80,7 +81,7 @@ const (
 
 var engineOps = map[uint8]rxe.WROpcode{
 	opNop: rxe.WRNop, opSendInv: rxe.WRSendInv, opWrite: rxe.WRWrite, opWriteImm: rxe.WRWriteImm,
-	opSend: rxe.WRSend, opSendImm: rxe.WRSendImm, opRead: rxe.WRRead,
+	opSend: rxe.WRSend, opTSO: rxe.WRSend, opSendImm: rxe.WRSendImm, opRead: rxe.WRRead,
 	opCompSwap: rxe.WRCompareSwap, opFetchAdd: rxe.WRFetchAdd,
 }
 
@@ -148,7 +149,7 @@ func (d *decoder) segments(r *request, op uint8, b []byte) rxe.WCStatus {
 	}
 	known := false
 	r.wr.Op, known = engineOps[op]
-	if !known || op != opNop && !d.typ.Sends(r.wr.Op) {
+	if !known || op != opNop && !d.typ.Sends(r.wr.Op) || op == opTSO && d.typ != rxe.QPRaw {
 		return rxe.WCLocQPOpErr
 	}
 	r.wr.Imm, r.wr.InvRKey = imm, wire.RKey(imm)
@@ -167,6 +168,13 @@ func (d *decoder) segments(r *request, op uint8, b []byte) rxe.WCStatus {
 			return rxe.WCLocQPOpErr
 		}
 		r.wr.XRCSRQN = be.Uint32(seg)
+	}
+	if d.typ == rxe.QPRaw {
+		n, ok := r.ethernet(op, rest, len(b)-len(rest))
+		if !ok {
+			return rxe.WCLocQPOpErr
+		}
+		rest = rest[n:]
 	}
 	switch op {
 	case opWrite, opWriteImm, opRead, opCompSwap, opFetchAdd:

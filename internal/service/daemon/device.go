@@ -19,6 +19,7 @@ import (
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/provider/mlx5"
 	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/rocev2"
 	"github.com/gorxe/gorxe/rxe"
@@ -39,6 +40,7 @@ type device struct {
 	cm      *rdmacm.Device // set before there are programs
 	verbs   *uverbs.Device
 	faults  *inject.Link
+	raw     segment.Counters  // of raw packets
 	lost    map[string]uint64 // by the last report of losses; for Server.Run
 }
 
@@ -48,7 +50,9 @@ type common struct {
 	tap     *rocev2.Tap
 	threads *rocev2.Threads
 	class   *sched.Class
-	log     *slog.Logger
+	// the Ethernet segments of users
+	segments *segment.Users
+	log      *slog.Logger
 }
 
 func startDevice(spec proto.Spec, index int, c common) (*device, error) {
@@ -75,6 +79,7 @@ func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 		Driver: d.driver, FWVer: look.FWVer,
 		Device: d.engine.Device(), Index: index,
 		NetIndex: func() int { return d.engine.Port().Info().Index },
+		Station:  d.station(c.segments),
 		Log:      log,
 	})
 	if err != nil {

@@ -133,7 +133,7 @@ func (r *reports) leave(f *file) {
 		return
 	}
 	st, listed := f.status(maxEnded - r.listed)
-	if listed == 0 && st.PDs+st.MWs+st.AHs+st.XRCDs+st.Channels == 0 {
+	if listed == 0 && st.PDs+st.MWs+st.AHs+st.XRCDs+st.Channels+st.Flows+st.WQs+st.RSS == 0 {
 		return
 	}
 	r.keep(f.session.tenant.Budget, listed+1, &proto.ProcessStatus{PID: f.who.PID, Name: f.reports.program, Role: f.reports.role, Files: []proto.FileStatus{st}})

@@ -162,7 +162,7 @@ func (s *Server) open() (err error) {
 	s.class = sched.NewClass(procfs.Ready)
 	readers := rocev2.NewThreads(maxReaderThreads, s.class)
 	s.polling = sched.NewPolling(readers.Avoid)
-	shared := common{ecn: &ecn, tap: s.tap, threads: readers, class: s.class, log: s.log}
+	shared := common{ecn: &ecn, tap: s.tap, threads: readers, class: s.class, segments: s.segments(), log: s.log}
 	var devices []tree.Device
 	s.cfg.Devices = slices.Clone(s.cfg.Devices)
 	for i := range s.cfg.Devices {

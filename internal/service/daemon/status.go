@@ -92,7 +92,7 @@ func (d *device) status(all bool) proto.DeviceStatus {
 	}
 	counters := dev.HWCounters()
 	if all {
-		counters = slices.Concat(dev.Counters(), d.mux.Counters())
+		counters = slices.Concat(dev.Counters(), d.mux.Counters(), d.raw.List())
 		if d.cm != nil {
 			cm := d.cm.Counters()
 			counters = append(counters, cm.Drops()...)

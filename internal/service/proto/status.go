@@ -138,6 +138,9 @@ type FileStatus struct {
 	MWs      int         `json:"mws"`
 	AHs      int         `json:"ahs"`
 	XRCDs    int         `json:"xrcds,omitempty"`
+	Flows    int         `json:"flows,omitempty"`
+	WQs      int         `json:"wqs,omitempty"`
+	RSS      int         `json:"rss_qps,omitempty"` // queue pairs with an indirection table
 	Channels int         `json:"comp_channels"`
 	MRs      []MRStatus  `json:"mrs"`
 	CQs      []CQStatus  `json:"cqs"`

@@ -81,7 +81,6 @@ DevX: command: 93
 DevX: object: 93
 DevX: memory: 93
 DC: 95
-raw packets: 95
 DR: 95
 flow matcher: 93
 memory key: 93

@@ -1,0 +1,63 @@
+package segment
+
+import "sync"
+
+// Users have a segment each: what one sends reaches no other. A segment exists as long as one of
+// its stations is used. The zero value has no users.
+type Users struct {
+	Tap Tap // gets the frames of all; nil: nobody does
+
+	mu sync.Mutex // segments' locks are taken under it
+	of map[any]*userSegment
+}
+
+type userSegment struct {
+	Segment
+	byDevice map[any]*Station
+}
+
+// Station returns the station of a device on the segment of a user, for the caller to Release. It
+// calls describe for one that does not exist, and returns its error. Both keys are compared.
+func (u *Users) Station(user, device any, describe func() (Config, error)) (*Station, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	g := u.of[user]
+	if g != nil && g.byDevice[device] != nil {
+		st := g.byDevice[device]
+		st.users++
+		return st, nil
+	}
+	cfg, err := describe()
+	if err != nil {
+		return nil, err
+	}
+	if g == nil {
+		g = &userSegment{byDevice: map[any]*Station{}}
+		g.Capture(u.Tap)
+		if u.of == nil {
+			u.of = map[any]*userSegment{}
+		}
+		u.of[user] = g
+	}
+	st := g.Join(cfg)
+	st.users, st.release = 1, func() { u.release(user, device, st) }
+	g.byDevice[device] = st
+	return st, nil
+}
+
+func (u *Users) release(user, device any, st *Station) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if st.users--; st.users > 0 {
+		return
+	}
+	st.Leave()
+	g := u.of[user]
+	delete(g.byDevice, device)
+	if len(g.byDevice) == 0 {
+		delete(u.of, user)
+	}
+}
+
+// Release gives back what Users.Station returned.
+func (s *Station) Release() { s.release() }
