@@ -172,6 +172,9 @@ func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMa
 	return nil
 }
 
+// Ending implements provider.QP: the poller may not have looked yet.
+func (q *queuePair) Ending() { q.send.serve() }
+
 // Free implements provider.QP.
 func (q *queuePair) Free() {
 	if q.register != nil {

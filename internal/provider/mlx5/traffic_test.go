@@ -257,6 +257,21 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// TestEnding: what was posted before the queue pair ends goes out, although the thread that looks for
+// doorbells has not seen it.
+func TestEnding(t *testing.T) {
+	a, b := two(t, rxe.QPRC)
+	b.receive(b.piece(0, 64))
+	a.put(opSend, signaled, 0, inlined([]byte("last words")))
+	a.put32(a.rec+4, uint32(a.posted)) // and no store that the thread would find
+	a.send.none()
+	a.mem.Ending()
+	if c := b.recv.one(); c.op != cqeRespSend {
+		t.Errorf("received %+v", c)
+	}
+	a.send.one()
+}
+
 // TestFlush: in ERR everything that is posted completes as flushed, and what is posted later too.
 func TestFlush(t *testing.T) {
 	a, b := two(t, rxe.QPRC)

@@ -46,6 +46,9 @@ func (q *target) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask)
 	return q.qp.Modify(attr, mask)
 }
 
+// Ending implements provider.QP.
+func (*target) Ending() {}
+
 // Free implements provider.QP.
 func (*target) Free() {}
 
