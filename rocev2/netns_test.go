@@ -62,15 +62,16 @@ func newNamedCable(t *testing.T, name string, addrs ...string) *cable {
 	return c
 }
 
-// mute keeps the kernel from sending at the far end, so that what is lost there is the test's.
+// mute keeps the kernel from sending at the far end: the test sends all packets that get lost
+// there.
 func (c *cable) mute() {
 	c.t.Helper()
 	must.OK(c.t, os.WriteFile("/proc/sys/net/ipv6/conf/"+c.far.Attrs().Name+"/disable_ipv6", []byte("1"), 0))
 }
 
 // awaitCarrier waits until both ends transmit. The kernel loses the packets of an end that came up
-// without a carrier, until its worker thread has noticed that there is one (net/sched/sch_generic.c:
-// dev_activate, and noop_enqueue).
+// without a carrier, until its worker thread has noticed that there is one
+// (net/sched/sch_generic.c: dev_activate, and noop_enqueue).
 func (c *cable) awaitCarrier() {
 	c.t.Helper()
 	must.Eventually(c.t, "both ends of the cable are up", func() bool {

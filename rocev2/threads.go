@@ -16,7 +16,8 @@ type Threads struct {
 	used  atomic.Int32
 	class *sched.Class
 	avoid atomic.Pointer[unix.CPUSet]
-	idle  atomic.Int64 // the nanoseconds without a packet, after which a socket gives its thread back
+	// the nanoseconds without a packet, after which a socket gives its thread back
+	idle atomic.Int64
 }
 
 // NewThreads allows at most so many threads at a time. They prefer to be in class, unless it is

@@ -13,8 +13,8 @@ import (
 // receive queues, and a queue pair is either an initiator or a target. The engine as responder has
 // an XRC domain with an SRQ for each number that the captured device took.
 
-// PlayedAsRC is what a session of XRC assumes that invalidates keys. The engine's windows of that
-// kind belong to a queue pair, and a target can bind none.
+// PlayedAsRC is what a session of XRC assumes that invalidates keys. In the engine, a window that a
+// peer can invalidate belongs to the queue pair that bound it, and a target can bind none.
 const PlayedAsRC = "XRC played as RC: not which receive queue takes a message"
 
 // reliable reports whether requests are answered.

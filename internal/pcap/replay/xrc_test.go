@@ -94,8 +94,8 @@ func onWire(t *testing.T, network, body []byte) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, body...), icrc)
 }
 
-// TestXRCOfRC: what was RC is judged and played as XRC. Sessions that invalidate keys are played as
-// RC, and say so.
+// TestXRCOfRC: RC becomes XRC, and is judged and played. Sessions that invalidate keys are played
+// as RC, and say so.
 func TestXRCOfRC(t *testing.T) {
 	for name, wantAsRC := range map[string]int{"allops_rc_gid1.pcap": 0, "interop-loss.pcap": 0, "interop-windows.pcap": 4, "interop-not-ready.pcap": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -132,8 +132,8 @@ func TestXRCOfRC(t *testing.T) {
 	}
 }
 
-// TestXRC: in a capture of stock programs, initiators and targets are played as what they are, also where several SRQs belong to
-// one domain.
+// TestXRC: in a capture of stock programs, initiators and targets are played as what they are, also
+// where several SRQs belong to one domain.
 func TestXRC(t *testing.T) {
 	file, err := os.ReadFile(captures + "gorxe-xrc.pcap")
 	if err != nil {

@@ -257,8 +257,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestEnding: what was posted before the queue pair ends goes out, although the thread that looks for
-// doorbells has not seen it.
+// TestEnding: what was posted before the queue pair ends goes out, although the thread that looks
+// for doorbells has not seen it.
 func TestEnding(t *testing.T) {
 	a, b := two(t, rxe.QPRC)
 	b.receive(b.piece(0, 64))
