@@ -173,7 +173,7 @@ func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMa
 }
 
 // Ending implements provider.QP: the poller may not have looked yet.
-func (q *queuePair) Ending() { q.send.serve() }
+func (q *queuePair) Ending() { q.send.finish() }
 
 // Free implements provider.QP.
 func (q *queuePair) Free() {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/test/rxedev"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -265,7 +266,14 @@ func TestEnding(t *testing.T) {
 	a.put(opSend, signaled, 0, inlined([]byte("last words")))
 	a.put32(a.rec+4, uint32(a.posted)) // and no store that the thread would find
 	a.send.none()
-	a.mem.Ending()
+	// Another thread is at work, which takes none of it.
+	work := &a.mem.(*queuePair).send.doorbells
+	work.Store(1)
+	ended := make(chan struct{})
+	go func() { a.mem.Ending(); close(ended) }()
+	must.Eventually(t, "the end waits for the other thread", func() bool { return work.Load() > 2 })
+	work.Store(0)
+	<-ended
 	if c := b.recv.one(); c.op != cqeRespSend {
 		t.Errorf("received %+v", c)
 	}
