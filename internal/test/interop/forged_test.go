@@ -91,11 +91,19 @@ func anyResponse(wire.Packet) bool { return true }
 // answer must come.
 const silence = 2 * time.Second
 
+// awaitedFrom is how long a test waits for an answer of a device, which gorxe always gives.
+func awaitedFrom(m *machine) time.Duration {
+	if m.isKernel() {
+		return silence
+	}
+	return programTimeout
+}
+
 // nextResponse names the next answer that a device sends. Each call continues after the
 // answer of the last one.
-func (tr *trial) nextResponse(e *endpoint) string {
+func (tr *trial) nextResponse(e *endpoint, within time.Duration) string {
 	tr.Helper()
-	for deadline := time.Now().Add(silence); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		name, at := "", 0
 		n := tr.responses(e, func(q wire.Packet) bool {
 			if at++; at == tr.answered[e]+1 {
@@ -225,9 +233,9 @@ func TestDuplicates(t *testing.T) {
 			// (C9-88). So the test forges this requester's READ too.
 			next := func(h *wire.Headers) { h.PSN, h.VA, h.RKey = h.PSN.Add(1), b.addr, wire.RKey(key) }
 			tr.forge(a, wire.RCReadRequest, next, sealRight)
-			first := tr.nextResponse(b)
+			first := tr.nextResponse(b, awaitedFrom(server))
 			tr.forge(a, wire.RCReadRequest, next, sealRight)
-			again := tr.nextResponse(b)
+			again := tr.nextResponse(b, awaitedFrom(server))
 			if !server.isKernel() && (first != "RC_RDMA_READ_RESPONSE_ONLY" || again != first) {
 				tr.Errorf("rkey %s: answered with %s, and again with %s", which, first, again)
 			}
@@ -286,7 +294,7 @@ func TestDuplicates(t *testing.T) {
 		tr.packets = long // the long one is its last
 		tr.forge(a, wire.RCReadRequest, again, sealRight)
 		tr.packets = append(all, tr.packets[len(long):]...)
-		answer := tr.nextResponse(b)
+		answer := tr.nextResponse(b, awaitedFrom(server))
 		if server.isKernel() {
 			tr.row.Settled = fmt.Sprintf("A duplicate of a READ of 4 packets that comes behind a new READ of zero bytes is answered with %s.", answer)
 		} else if answer != "RC_RDMA_READ_RESPONSE_FIRST" {
