@@ -21,7 +21,7 @@ type trap struct {
 
 const trapLen = 666
 
-func newTrap() *trap { return &trap{newSink(), make(chan chan struct{}, 64)} }
+func newTrap(t testing.TB) *trap { return &trap{newSink(t), make(chan chan struct{}, 64)} }
 
 func (tr *trap) receive(batch []wire.Datagram) {
 	traps := 0
@@ -66,7 +66,7 @@ func noReaders(t *testing.T) {
 
 func TestOthersContinueWhenACallBlocks(t *testing.T) {
 	src, dst, other := netip.MustParseAddr("127.0.15.1"), netip.MustParseAddr("127.0.15.2"), netip.MustParseAddr("127.0.15.3")
-	tr := newTrap()
+	tr := newTrap(t)
 	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive}), open(t, Config{Address: src, Receiver: discard})
 	tx2 := open(t, Config{Address: other, Receiver: discard})
 	route, route2 := &wire.Route{Src: src, Dst: dst}, &wire.Route{Src: other, Dst: dst}
@@ -79,8 +79,9 @@ func TestOthersContinueWhenACallBlocks(t *testing.T) {
 		tr.send(t, tx, route, 100+i, 200+i)
 		tr.send(t, tx2, route2, 300+i)
 	}
-	if n := rx.Counters().ReceiverTakeovers.Load(); n != 5 {
-		t.Errorf("%d takeovers, want 5", n)
+	// On a busy machine a call that stood still counts as blocked, too.
+	if n := rx.Counters().ReceiverTakeovers.Load(); n < 5 {
+		t.Errorf("%d takeovers, want 5 or more", n)
 	}
 	for _, free := range blocked {
 		close(free)
@@ -94,7 +95,7 @@ func TestOthersContinueWhenACallBlocks(t *testing.T) {
 
 func TestCloseWhileBlocked(t *testing.T) {
 	src, dst := netip.MustParseAddr("127.0.16.1"), netip.MustParseAddr("127.0.16.2")
-	tr := newTrap()
+	tr := newTrap(t)
 	rx, tx := open(t, Config{Address: dst, Receiver: tr.receive}), open(t, Config{Address: src, Receiver: discard})
 	route := &wire.Route{Src: src, Dst: dst}
 	rx.closeTimeout = time.Nanosecond
@@ -105,7 +106,7 @@ func TestCloseWhileBlocked(t *testing.T) {
 	// Close waits neither for the reader that was replaced nor for the last one, and
 	// the address is free at once.
 	must.OK(t, rx.Close())
-	tr2 := newTrap()
+	tr2 := newTrap(t)
 	again := open(t, Config{Address: dst, Receiver: tr2.receive})
 	tr2.send(t, tx, route, 64)
 
@@ -124,7 +125,7 @@ func TestCloseWhileBlocked(t *testing.T) {
 // arrive; under the race detector it shows that readers share nothing.
 func TestTakeoversUnderTraffic(t *testing.T) {
 	src, dst := netip.MustParseAddr("127.0.17.1"), netip.MustParseAddr("127.0.17.2")
-	tr := newTrap()
+	tr := newTrap(t)
 	open(t, Config{Address: dst, Receiver: tr.receive})
 	tx := open(t, Config{Address: src, Receiver: discard})
 	route := &wire.Route{Src: src, Dst: dst}

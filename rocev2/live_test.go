@@ -26,7 +26,7 @@ func TestLiveChanges(t *testing.T) {
 	}
 	c := newCable(t, "10.9.0.1/24")
 	events := make(chan PortInfo, 64)
-	s := newSink()
+	s := newSink(t)
 	p := open(t, Config{Interface: "v0", Receiver: s.receive, OnPort: func(i PortInfo) { events <- i }})
 	until := func(what string, ok func(PortInfo) bool) PortInfo {
 		t.Helper()
@@ -112,7 +112,7 @@ func TestInterfaceAgain(t *testing.T) {
 		cfg := found.Config
 		c := newCable(t, address+"/24", "fd09::1/64")
 		events := make(chan PortInfo, 64)
-		s := newSink()
+		s := newSink(t)
 		var log logLines
 		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 		cfg.Receiver = s.receive

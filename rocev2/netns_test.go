@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 
@@ -45,8 +46,10 @@ func newNamedCable(t *testing.T, name string, addrs ...string) *cable {
 	c.far, err = netlink.LinkByName("v1")
 	must.OK(t, err)
 	must.OK(t, netlink.LinkSetGSOMaxSegs(c.near, 1))
+	c.mute()
 	must.OK(t, netlink.LinkSetUp(c.far))
 	must.OK(t, netlink.LinkSetUp(c.near))
+	c.awaitCarrier()
 	for _, a := range addrs {
 		c.addAddr(a)
 	}
@@ -55,8 +58,30 @@ func newNamedCable(t *testing.T, name string, addrs ...string) *cable {
 	t.Cleanup(func() { unix.Close(c.fd) })
 	must.OK(t, unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20))
 	must.OK(t, unix.Bind(c.fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: c.far.Attrs().Index}))
-	must.OK(t, unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5}))
+	must.OK(t, unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, new(unix.NsecToTimeval(must.Limit.Nanoseconds()))))
 	return c
+}
+
+// mute keeps the kernel from sending at the far end: the test sends all packets that get lost
+// there.
+func (c *cable) mute() {
+	c.t.Helper()
+	must.OK(c.t, os.WriteFile("/proc/sys/net/ipv6/conf/"+c.far.Attrs().Name+"/disable_ipv6", []byte("1"), 0))
+}
+
+// awaitCarrier waits until both ends transmit. The kernel loses the packets of an end that came up
+// without a carrier, until its worker thread has noticed that there is one
+// (net/sched/sch_generic.c: dev_activate, and noop_enqueue).
+func (c *cable) awaitCarrier() {
+	c.t.Helper()
+	must.Eventually(c.t, "both ends of the cable are up", func() bool {
+		for _, end := range []netlink.Link{c.near, c.far} {
+			if must.Get[netlink.Link](c.t)(netlink.LinkByIndex(end.Attrs().Index)).Attrs().OperState != netlink.OperUp {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 } // the tests' hosts are little-endian
@@ -116,7 +141,9 @@ func (c *cable) next() gopacket.Packet {
 	}
 }
 
-// inject puts an IP packet into the far end.
+// inject puts an IP packet into the far end. The queue behind the cable is that of a processor, and
+// packets of other tests fill it, too. The kernel says whether a packet found no room there
+// (drivers/net/veth.c: veth_xmit). Then inject repeats it.
 func (c *cable) inject(ip []byte, dstMAC net.HardwareAddr) {
 	c.t.Helper()
 	frame := append([]byte{}, dstMAC...)
@@ -126,6 +153,17 @@ func (c *cable) inject(ip []byte, dstMAC net.HardwareAddr) {
 	} else {
 		frame = append(frame, 0x86, 0xdd)
 	}
-	_, err := unix.Write(c.fd, append(frame, ip...))
-	must.OK(c.t, err)
+	frame = append(frame, ip...)
+	must.Eventually(c.t, "the cable takes a packet", func() bool {
+		before := c.lost()
+		_, err := unix.Write(c.fd, frame)
+		must.OK(c.t, err)
+		return c.lost() == before
+	})
+}
+
+// lost returns how many packets the far end did not transmit.
+func (c *cable) lost() uint64 {
+	c.t.Helper()
+	return must.Get[netlink.Link](c.t)(netlink.LinkByIndex(c.far.Attrs().Index)).Attrs().Statistics.TxDropped
 }

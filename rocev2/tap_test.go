@@ -32,7 +32,7 @@ func tapTraffic(t *testing.T, tap *Tap) int {
 	const n = 5
 	for _, pair := range [][2]string{{"127.0.17.1", "127.0.17.2"}, {"::1", "::1"}} {
 		src, dst := netip.MustParseAddr(pair[0]), netip.MustParseAddr(pair[1])
-		s := newSink()
+		s := newSink(t)
 		rx := open(t, Config{Address: dst, Receiver: s.receive, Tap: tap})
 		tx := rx
 		if src != dst {

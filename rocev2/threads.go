@@ -3,7 +3,6 @@ package rocev2
 import (
 	"os"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,13 +16,16 @@ type Threads struct {
 	used  atomic.Int32
 	class *sched.Class
 	avoid atomic.Pointer[unix.CPUSet]
-	idle  time.Duration // without a packet, after which a socket gives its thread back
+	// the nanoseconds without a packet, after which a socket gives its thread back
+	idle atomic.Int64
 }
 
 // NewThreads allows at most so many threads at a time. They prefer to be in class, unless it is
 // nil.
 func NewThreads(most int, class *sched.Class) *Threads {
-	return &Threads{most: int32(most), class: class, idle: idleTime}
+	t := &Threads{most: int32(most), class: class}
+	t.idle.Store(int64(idleTime))
+	return t
 }
 
 // Avoid makes threads keep off some processors, such as those on which programs poll. A thread

@@ -19,18 +19,29 @@ import (
 // batchesForThread are enough for a thread, if they come soon after each other (sched.Arrivals).
 const batchesForThread = 32
 
-// threadsOf returns threads that give up waiting soon.
+// threadsOf returns threads that do not give up waiting.
 func threadsOf(most int) *Threads {
 	th := NewThreads(most, nil)
-	th.idle = 30 * time.Millisecond
+	th.idle.Store(int64(time.Hour))
 	return th
+}
+
+// soonIdle is a time after which threads give up waiting.
+const soonIdle = 10 * time.Millisecond
+
+// giveUpSoon makes threads give up waiting soon. It sends a packet, because the threads learn it
+// with the next one.
+func giveUpSoon(t *testing.T, th *Threads, tr *trap, tx *Port, route *wire.Route) {
+	t.Helper()
+	th.idle.Store(int64(soonIdle))
+	tr.send(t, tx, route, 64)
 }
 
 // openPair opens a port that receives with threads, and one that sends to it.
 func openPair(t *testing.T, from, to string, th *Threads) (tr *trap, rx, tx *Port, route *wire.Route) {
 	t.Helper()
 	src, dst := netip.MustParseAddr(from), netip.MustParseAddr(to)
-	tr = newTrap()
+	tr = newTrap(t)
 	rx = open(t, Config{Address: dst, Receiver: tr.receive, Threads: th})
 	tx = open(t, Config{Address: src, Receiver: discard})
 	return tr, rx, tx, &wire.Route{Src: src, Dst: dst}
@@ -75,16 +86,17 @@ func TestThreadWhileBusy(t *testing.T) {
 		for size := range 200 {
 			tr.send(t, tx, route, 64+size)
 		}
+		giveUpSoon(t, th, tr, tx, route)
 		must.Eventually(t, "an idle socket gives its thread back", func() bool { return th.used.Load() == 0 })
 		if rx.waitsInThread() {
 			t.Error("calls of an idle socket wait")
 		}
 		tr.send(t, tx, route, 65)
+		th.idle.Store(int64(time.Hour))
 	}
 	if now := leak.OpenFiles(); len(now) != len(files) {
 		t.Errorf("open are %v, before %v", now, files)
 	}
-	th.idle = time.Hour
 	must.OK(t, rx.Close())
 	again := open(t, Config{Address: route.Dst, Receiver: tr.receive, Threads: th})
 	makeBusy(t, tr, again, tx, route)
@@ -106,9 +118,8 @@ func TestThreadWhileBusy(t *testing.T) {
 // TestThreadsAreBounded: a busy socket for which there is no thread receives without one.
 func TestThreadsAreBounded(t *testing.T) {
 	th := threadsOf(1)
-	th.idle = time.Hour
 	tr, rx, tx, route := openPair(t, "127.0.25.1", "127.0.25.2", th)
-	two, tr2 := netip.MustParseAddr("127.0.25.3"), newTrap()
+	two, tr2 := netip.MustParseAddr("127.0.25.3"), newTrap(t)
 	rx2 := open(t, Config{Address: two, Receiver: tr2.receive, Threads: th})
 	makeBusy(t, tr, rx, tx, route)
 	for range 4 * batchesForThread {
@@ -131,7 +142,7 @@ func TestTakeoverInThread(t *testing.T) {
 		t.Errorf("%d threads, want those of both readers", n)
 	}
 	close(free)
-	tr.send(t, tx, route, 64)
+	giveUpSoon(t, th, tr, tx, route)
 	must.Eventually(t, "a thread is given back", func() bool { return th.used.Load() == 0 })
 	must.OK(t, rx.Close())
 	must.OK(t, tx.Close())
@@ -153,7 +164,8 @@ func TestTakeoverWithoutDescriptor(t *testing.T) {
 	if !rx.waitsInThread() || th.used.Load() != 2 {
 		t.Errorf("%d threads, want 2", th.used.Load())
 	}
-	time.Sleep(3 * th.idle)
+	giveUpSoon(t, th, tr, tx, route)
+	time.Sleep(3 * soonIdle)
 	tr.send(t, tx, route, 64)
 	must.OK(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &files))
 	close(free)

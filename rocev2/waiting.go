@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/sched"
 	"golang.org/x/sys/unix"
@@ -44,7 +45,7 @@ func (w *waiting) begin(s *socket, t *Threads, b *recvBatch) (err error) {
 		for {
 			unseen := w.thread.InClass()
 			b.n, b.errno = awaitmmsg(int(fd), b.msgs[:b.want], unseen)
-			if b.errno != unix.EAGAIN || !arrives(int(fd), t.idle) {
+			if b.errno != unix.EAGAIN || !arrives(int(fd), time.Duration(t.idle.Load())) {
 				return true
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/gorxe/gorxe/internal/test/testenv"
 	rocelayers "github.com/gorxe/gorxe/rocev2/layers"
 	"github.com/gorxe/gorxe/wire"
+	"github.com/vishvananda/netlink"
 )
 
 // TestGSOSegmentsOnTheWire: segment i of a GSO send carries IPv4 identification i and
@@ -151,7 +152,7 @@ func TestReceiveKernelPackets(t *testing.T) {
 			}
 			c.addAddr(prefix)
 			defer c.delAddr(prefix)
-			s := newSink()
+			s := newSink(t)
 			p := open(t, Config{Interface: "v0", Address: dst, Receiver: s.receive})
 			var mine []gopacket.Packet
 			for _, f := range frames {
@@ -184,7 +185,7 @@ func TestMulticastOnTheWire(t *testing.T) {
 		return
 	}
 	c := newCable(t, "10.9.0.1/24", "fd09::1/64")
-	s := newSink()
+	s := newSink(t)
 	p := open(t, Config{Interface: "v0", Receiver: s.receive})
 	tests := []struct {
 		src, far, group netip.Addr
@@ -224,4 +225,30 @@ func TestMulticastOnTheWire(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCableRepeats: the test's cable brings a packet although an end is down at first. The kernel
+// loses such packets silently.
+func TestCableRepeats(t *testing.T) {
+	if !testenv.OwnNetwork(t) {
+		return
+	}
+	c := newCable(t, "10.9.0.1/24")
+	s := newSink(t)
+	open(t, Config{Interface: "v0", Receiver: s.receive})
+	in := tapPacket{src: netip.MustParseAddr("10.9.0.2"), dst: netip.MustParseAddr("10.9.0.1"), srcPort: 0xc000, dstPort: wire.UDPPort, hops: 64, df: true, pkt: make([]byte, 32)}
+	wire.NewICRC(&wire.Route{Src: in.src, Dst: in.dst, SrcPort: in.srcPort}, in.dstPort).Put(in.pkt, 0)
+	must.OK(t, netlink.LinkSetDown(c.near))
+	before := c.lost()
+	injected := make(chan struct{})
+	go func() {
+		defer close(injected)
+		c.inject(appendIPv4(nil, &in), c.near.Attrs().HardwareAddr)
+	}()
+	must.Eventually(t, "a packet is lost", func() bool { return c.lost() > before })
+	must.OK(t, netlink.LinkSetUp(c.near))
+	if got := s.wait(1); len(got) != 1 || got[0].Src != in.src {
+		t.Errorf("received %+v", got)
+	}
+	<-injected
 }

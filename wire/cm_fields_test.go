@@ -138,6 +138,7 @@ var cmFields = map[CMAttribute][]cmField{
 		{"RemoteCommID", 4 * 8, 32, func(m *MAD, v uint64) { c := CMREP{comms{m}}; c.SetCommIDs(c.LocalCommID(), uint32(v)) }, func(m *MAD) uint64 { return uint64(CMREP{comms{m}}.RemoteCommID()) }},
 		{"QKey", 8 * 8, 32, func(m *MAD, v uint64) { CMREP{comms{m}}.SetQKey(uint32(v)) }, func(m *MAD) uint64 { return uint64(CMREP{comms{m}}.QKey()) }},
 		{"QPN", 12 * 8, 24, func(m *MAD, v uint64) { CMREP{comms{m}}.SetQPN(QPN(v)) }, func(m *MAD) uint64 { return uint64(CMREP{comms{m}}.QPN()) }},
+		{"XRCQPN", 16 * 8, 24, func(m *MAD, v uint64) { CMREP{comms{m}}.SetXRCQPN(QPN(v)) }, func(m *MAD) uint64 { return uint64(CMREP{comms{m}}.XRCQPN()) }},
 		{"StartingPSN", 20 * 8, 24, func(m *MAD, v uint64) { CMREP{comms{m}}.SetStartingPSN(PSN(v)) }, func(m *MAD) uint64 { return uint64(CMREP{comms{m}}.StartingPSN()) }},
 		{"ResponderResources", 24 * 8, 8, func(m *MAD, v uint64) { CMREP{comms{m}}.SetResponderResources(uint8(v)) }, func(m *MAD) uint64 { return uint64(CMREP{comms{m}}.ResponderResources()) }},
 		{"InitiatorDepth", 25 * 8, 8, func(m *MAD, v uint64) { CMREP{comms{m}}.SetInitiatorDepth(uint8(v)) }, func(m *MAD) uint64 { return uint64(CMREP{comms{m}}.InitiatorDepth()) }},

@@ -224,6 +224,7 @@ func addREP(n func(uint64) uint64, add func(CMMessage, ...tsharkField)) {
 	p.SetCommIDs(uint32(local), uint32(remote))
 	p.SetQKey(uint32(n(0x0badcafe)))
 	p.SetQPN(QPN(n(0x123456) & QPNMask))
+	p.SetXRCQPN(QPN(n(0x234567) & QPNMask))
 	p.SetStartingPSN(PSN(n(0xabcdef) & PSNMask))
 	p.SetResponderResources(uint8(n(16)))
 	p.SetInitiatorDepth(uint8(n(17)))
@@ -235,7 +236,7 @@ func addREP(n func(uint64) uint64, add func(CMMessage, ...tsharkField)) {
 	p.SetCAGUID(n(0x505400fffe770002))
 	add(p,
 		hexField("cm.rep", 8, local), hexField("cm.rep.remotecommid", 8, remote), hexField("cm.rep.localqkey", 8, n(0x0badcafe)&0xffffffff),
-		hexField("cm.rep.localqpn", 6, n(0x123456)&QPNMask), hexField("cm.rep.localeecn", 6, 0),
+		hexField("cm.rep.localqpn", 6, n(0x123456)&QPNMask), hexField("cm.rep.localeecn", 6, n(0x234567)&QPNMask),
 		hexField("cm.rep.startpsn", 6, n(0xabcdef)&PSNMask), hexField("cm.rep.respres", 2, n(16)&255),
 		hexField("cm.rep.initdepth", 2, n(17)&255), hexField("cm.rep.tgtackdelay", 2, n(15)&31),
 		hexField("cm.rep.failoveracc", 2, n(1)&3), hexField("cm.rep.e2eflowctrl", 2, n(1)&1),

@@ -22,6 +22,7 @@ const (
 	repQKey           = 8  // 32 bits, of an RD queue pair
 	repQPN            = 12 // 24 bits
 	repVendorHigh     = 15 // 8 bits; the vendor ID is in three pieces
+	repXRCQPN         = 16 // 24 bits
 	repVendorMiddle   = 19 // 8 bits
 	repStartingPSN    = 20 // 24 bits
 	repVendorLow      = 23 // 8 bits
@@ -52,6 +53,11 @@ func (m CMREP) SetQKey(v uint32) { m.put32(repQKey, v) }
 // QPN returns the sender's queue pair.
 func (m CMREP) QPN() QPN     { return QPN(m.u24(repQPN)) }
 func (m CMREP) SetQPN(v QPN) { m.put24(repQPN, uint32(v)) }
+
+// XRCQPN returns the sender's XRC target. It stands where other REPs have the number of an
+// end-to-end context (Linux: cm_format_rep).
+func (m CMREP) XRCQPN() QPN     { return QPN(m.u24(repXRCQPN)) }
+func (m CMREP) SetXRCQPN(v QPN) { m.put24(repXRCQPN, uint32(v)) }
 
 // VendorID returns the vendor whose options the sender accepts under ECE.
 func (m CMREP) VendorID() uint32 {
@@ -107,7 +113,11 @@ func (m CMREP) SetCAGUID(v uint64) { m.put64(repCAGUID, v) }
 func (m CMREP) PrivateData() []byte { return m.data(repPrivateData, CMREPPrivateLen) }
 
 func (m CMREP) String() string {
-	return fmt.Sprintf("REP id 0x%08x for 0x%08x QP 0x%06x PSN 0x%06x", m.LocalCommID(), m.RemoteCommID(), m.QPN(), m.StartingPSN())
+	qp := fmt.Sprintf("QP 0x%06x", uint32(m.QPN()))
+	if m.QPN() == 0 && m.XRCQPN() != 0 {
+		qp = fmt.Sprintf("XRC QP 0x%06x", uint32(m.XRCQPN()))
+	}
+	return fmt.Sprintf("REP id 0x%08x for 0x%08x %s PSN 0x%06x", m.LocalCommID(), m.RemoteCommID(), qp, m.StartingPSN())
 }
 
 // CMSubject says which message an MRA or REJ is about.

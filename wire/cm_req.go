@@ -133,6 +133,9 @@ func (m CMREQ) SetSRQ(v bool) { m.putFlag(reqRetriesByte, reqSRQ, v) }
 func (m CMREQ) ExtendedTransportType() uint8     { return m.bits(reqRetriesByte, reqExtTransport) }
 func (m CMREQ) SetExtendedTransportType(v uint8) { m.putBits(reqRetriesByte, reqExtTransport, v) }
 
+// XRC reports whether the sender's queue pair is an XRC initiator.
+func (m CMREQ) XRC() bool { return m.TransportType() == 3 && m.ExtendedTransportType() == 1 }
+
 // PrimaryPath returns the path of the connection.
 func (m CMREQ) PrimaryPath() CMPath        { return m.path(reqPrimaryPath, &reqPathLayout) }
 func (m CMREQ) SetPrimaryPath(p *CMPath)   { m.putPath(reqPrimaryPath, &reqPathLayout, p) }

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // goisms are what Go's libraries say, and users of a command line do not understand.
@@ -133,7 +133,7 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"manual", "/proc/nope"}, `/proc/nope`},
 	} {
 		// a case that starts a program is wrong
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), must.Limit)
 		cmd := exec.CommandContext(ctx, self(t).Path, c.args...)
 		cmd.Env = append(os.Environ(), envMain+"=1", "GORXE_SOCKET="+filepath.Join(t.TempDir(), "s"))
 		said, err := cmd.CombinedOutput()

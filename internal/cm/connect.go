@@ -46,7 +46,7 @@ func (m *Machine) checkConnect(p *ConnectParams) error {
 		return ErrLimit
 	case len(p.PrivateData) > wire.CMREQPrivateLen:
 		return ErrPrivateData
-	case p.QPType != rxe.QPRC && p.QPType != rxe.QPUC && p.QPType != QPXRCSend,
+	case p.QPType != rxe.QPRC && p.QPType != rxe.QPUC && p.QPType != rxe.QPXRCIni,
 		!p.PathMTU.Valid(), p.QPN > wire.QPNMask, p.RetryCount > 7, p.RNRRetryCount > 7, p.PacketLifetime > 31:
 		return ErrInvalid
 	}
@@ -61,7 +61,6 @@ func (c *Conn) writeREQ(p *ConnectParams, localACKTimeout uint8) {
 	req.SetCAGUID(c.m.cfg.GUID)
 	req.SetQPN(p.QPN)
 	req.SetStartingPSN(c.qp.rqPSN)
-	req.SetResponderResources(p.ResponderResources)
 	req.SetInitiatorDepth(p.InitiatorDepth)
 	req.SetRemoteCMTimeout(responseTimeout)
 	req.SetLocalCMTimeout(responseTimeout)
@@ -69,16 +68,19 @@ func (c *Conn) writeREQ(p *ConnectParams, localACKTimeout uint8) {
 	switch p.QPType {
 	case rxe.QPUC:
 		req.SetTransportType(transportUC)
-	case QPXRCSend:
+	case rxe.QPXRCIni:
 		req.SetTransportType(transportExtended)
 		req.SetExtendedTransportType(extendedXRC)
 	default:
 		req.SetTransportType(transportRC)
 	}
 	req.SetFlowControl(p.FlowControl)
-	req.SetSRQ(p.SRQ)
-	req.SetRetryCount(p.RetryCount)
-	req.SetRNRRetryCount(p.RNRRetryCount)
+	if p.QPType != rxe.QPXRCIni { // the peer, a target, has no requester (Linux: cm_format_req)
+		req.SetResponderResources(p.ResponderResources)
+		req.SetSRQ(p.SRQ)
+		req.SetRetryCount(p.RetryCount)
+		req.SetRNRRetryCount(p.RNRRetryCount)
+	}
 	req.SetPKey(defaultPKey(p.PKey))
 	req.SetPathMTU(p.PathMTU.Enum())
 	path := wire.CMPath{

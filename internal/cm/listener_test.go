@@ -147,7 +147,7 @@ func TestRefusedREQs(t *testing.T) {
 		{"UC", func(req wire.CMREQ) { req.SetTransportType(1) }, 0, rxe.QPUC},
 		{"RD", func(req wire.CMREQ) { req.SetTransportType(2) }, wire.RejectTransportType, 0},
 		{"extended", func(req wire.CMREQ) { req.SetTransportType(3) }, wire.RejectTransportType, 0},
-		{"XRC", func(req wire.CMREQ) { req.SetTransportType(3); req.SetExtendedTransportType(1) }, 0, QPXRCRecv},
+		{"XRC", func(req wire.CMREQ) { req.SetTransportType(3); req.SetExtendedTransportType(1) }, 0, rxe.QPXRCTgt},
 		{"MTU 0", func(req wire.CMREQ) { req.SetPathMTU(0) }, wire.RejectPathMTU, 0},
 		{"MTU 6", func(req wire.CMREQ) { req.SetPathMTU(6) }, wire.RejectPathMTU, 0},
 	} {

@@ -72,13 +72,6 @@ type qpParams struct {
 	ackTimeout         uint8
 }
 
-// Queue pair types of enum ibv_qp_type that the engine does not have. Their REQs have
-// the extended transport type 1.
-const (
-	QPXRCSend rxe.QPType = 9
-	QPXRCRecv rxe.QPType = 10
-)
-
 // Transport types of a REQ (IBA 12.6.5).
 const (
 	transportRC       = 0
@@ -98,7 +91,7 @@ func qpTypeOf(req wire.CMREQ) rxe.QPType {
 		return rxe.QPUC
 	case transportExtended:
 		if req.ExtendedTransportType() == extendedXRC {
-			return QPXRCRecv
+			return rxe.QPXRCTgt
 		}
 	}
 	return 0

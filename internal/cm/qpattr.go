@@ -13,7 +13,9 @@ func (c *Conn) QPAttr(target rxe.QPState) (rxe.QPAttr, rxe.QPAttrMask, error) {
 	qp := &c.qp
 	a := rxe.QPAttr{State: target}
 	mask := rxe.QPAttrState
-	reliable := qp.typ != rxe.QPUC
+	// An initiator executes no requests, and a target sends none.
+	requester := qp.typ == rxe.QPRC || qp.typ == rxe.QPXRCIni
+	responder := qp.typ == rxe.QPRC || qp.typ == rxe.QPXRCTgt
 	switch target {
 	case rxe.QPInit:
 		mask |= rxe.QPAttrAccessFlags | rxe.QPAttrPKeyIndex | rxe.QPAttrPort
@@ -25,7 +27,7 @@ func (c *Conn) QPAttr(target rxe.QPState) (rxe.QPAttr, rxe.QPAttrMask, error) {
 	case rxe.QPRTR:
 		mask |= rxe.QPAttrAV | rxe.QPAttrPathMTU | rxe.QPAttrDestQPN | rxe.QPAttrRQPSN
 		a.AH, a.PathMTU, a.DestQPN, a.RQPSN = c.path, qp.mtu, c.peer.qpn, qp.rqPSN
-		if reliable {
+		if responder {
 			// The timer 0 is the longest, 655 ms.
 			mask |= rxe.QPAttrMaxDestRdAtomic | rxe.QPAttrMinRNRTimer
 			a.MaxDestRdAtomic = qp.responderResources
@@ -33,9 +35,13 @@ func (c *Conn) QPAttr(target rxe.QPState) (rxe.QPAttr, rxe.QPAttrMask, error) {
 	default:
 		mask |= rxe.QPAttrSQPSN
 		a.SQPSN = qp.sqPSN
-		if reliable {
-			mask |= rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrMaxRdAtomic | rxe.QPAttrTimeout
-			a.RetryCnt, a.RNRRetry, a.MaxRdAtomic, a.Timeout = qp.retryCount, qp.rnrRetryCount, qp.initiatorDepth, qp.ackTimeout
+		if requester {
+			mask |= rxe.QPAttrRetryCnt | rxe.QPAttrRNRRetry | rxe.QPAttrMaxRdAtomic
+			a.RetryCnt, a.RNRRetry, a.MaxRdAtomic = qp.retryCount, qp.rnrRetryCount, qp.initiatorDepth
+		}
+		if requester || responder {
+			mask |= rxe.QPAttrTimeout
+			a.Timeout = qp.ackTimeout
 		}
 	}
 	return a, mask, nil

@@ -32,14 +32,19 @@ func (c *Conn) Accept(now rxe.Time, p *AcceptParams) error {
 
 	rep := c.resend.mad.InitREP(c.tid)
 	rep.SetCommIDs(c.commID, c.peer.commID)
-	rep.SetQPN(p.QPN)
 	rep.SetStartingPSN(qp.rqPSN)
 	rep.SetResponderResources(p.ResponderResources)
-	rep.SetInitiatorDepth(p.InitiatorDepth)
 	rep.SetTargetACKDelay(c.m.cfg.TargetACKDelay)
-	rep.SetFlowControl(p.FlowControl)
 	rep.SetRNRRetryCount(p.RNRRetryCount)
-	rep.SetSRQ(p.SRQ)
+	if qp.typ == rxe.QPXRCTgt {
+		rep.SetXRCQPN(p.QPN)
+		rep.SetSRQ(true)
+	} else {
+		rep.SetQPN(p.QPN)
+		rep.SetInitiatorDepth(p.InitiatorDepth)
+		rep.SetFlowControl(p.FlowControl)
+		rep.SetSRQ(p.SRQ)
+	}
 	rep.SetCAGUID(c.m.cfg.GUID)
 	copy(rep.PrivateData(), p.PrivateData)
 	c.setState(StateREPSent)
@@ -59,7 +64,11 @@ func (m *Machine) receiveREP(now rxe.Time, from rxe.AHAttr, rep wire.CMREP) {
 		return
 	}
 	peerUser := m.userAt(from.DGID, rep.LocalCommID())
-	other := peer{guid: rep.CAGUID(), commID: rep.LocalCommID(), qpn: rep.QPN()}
+	qpn := rep.QPN()
+	if c.qp.typ == rxe.QPXRCIni {
+		qpn = rep.XRCQPN()
+	}
+	other := peer{guid: rep.CAGUID(), commID: rep.LocalCommID(), qpn: qpn}
 	if m.peers.withCommID(other.guid, other.commID) != nil {
 		// The passive side gave two connections one ID: Linux waits for a better REP.
 		m.counters.Unexpected++
@@ -86,7 +95,7 @@ func (m *Machine) receiveREP(now rxe.Time, from rxe.AHAttr, rep wire.CMREP) {
 	qp.ackTimeout = ackTimeout(rep.TargetACKDelay(), qp.ackTimeout-1)
 	c.setState(StateREPRcvd)
 	c.event(now, &Event{
-		Kind: EventReply, PrivateData: rep.PrivateData(), RemoteQPN: rep.QPN(),
+		Kind: EventReply, PrivateData: rep.PrivateData(), RemoteQPN: qpn,
 		ResponderResources: rep.ResponderResources(), InitiatorDepth: rep.InitiatorDepth(),
 		RNRRetryCount: rep.RNRRetryCount(), TargetACKDelay: rep.TargetACKDelay(),
 		FlowControl: rep.FlowControl(), SRQ: rep.SRQ(),

@@ -338,6 +338,9 @@ type QP interface {
 	// Modify changes the engine's queue pair, and what the driver has of it: with RESET, the
 	// queues are empty. It delivers the private response.
 	Modify(u UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error
+	// Ending hands to the engine what the program has posted before it ends the queue pair. If the
+	// program has ended, it is not called.
+	Ending()
 	// Free gives the memory back. The engine's queue pair has ended.
 	Free()
 }

@@ -247,7 +247,7 @@ func TestStopIdle(t *testing.T) {
 			if err == nil {
 				t.Error("Serve returned nil before the program ended")
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(must.Limit):
 			t.Fatal("Serve does not return")
 		}
 		_ = p.cmd.Process.Kill()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 )
 
@@ -75,7 +76,7 @@ func (f *metFile) take() (more bool) {
 	close(f.here)
 	select {
 	case <-f.there:
-	case <-time.After(20 * time.Second): // the test has failed
+	case <-time.After(must.Limit): // the test has failed
 		f.at.late.Store(true)
 	}
 	if f.busy {

@@ -434,7 +434,7 @@ func (p *underTrap) ended() {
 		}
 		// A thread of the budget closes pipes.
 		must.Eventually(p.t, "the session has given back the user's budget", func() bool { return p.budget.Used() == quota.Cost{} })
-	case <-time.After(20 * time.Second):
+	case <-time.After(must.Limit):
 		p.t.Fatal("the session does not end although the program has")
 	}
 }

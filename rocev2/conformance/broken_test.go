@@ -210,6 +210,10 @@ var broken = map[string]func(s *scene){
 		s.now += time.Second
 		s.opened(1)
 	},
+	"cm-xrc": func(s *scene) {
+		s.openedXRC(3)
+		s.replyXRC(len(s.packets) - 2).SetSRQ(false)
+	},
 	"cm-timewait": func(s *scene) {
 		s.opened(3)
 		s.cm(false, func(m *wire.MAD) { d := m.InitDREQ(9); d.SetCommIDs(cmActive, cmPassive); d.SetRemoteQPN(sceneQPB + 2) })
@@ -340,6 +344,27 @@ func (s *scene) opened(messages int) (p *scenePacket) {
 		p = say()
 	}
 	return p
+}
+
+// openedXRC is opened for an XRC initiator and its target.
+func (s *scene) openedXRC(messages int) {
+	s.opened(messages)
+	first := len(s.packets) - messages
+	req := wire.CMREQ{MAD: (*wire.MAD)(s.packets[first].payload)}
+	req.SetTransportType(3)
+	req.SetExtendedTransportType(1)
+	if messages > 1 {
+		rep := s.replyXRC(first + 1)
+		rep.SetQPN(0)
+		rep.SetXRCQPN(sceneQPB + 2)
+		rep.SetSRQ(true)
+	}
+}
+
+// replyXRC returns the view of a packet with a REP.
+func (s *scene) replyXRC(packet int) wire.CMREP {
+	m, _ := wire.ParseCM(s.packets[packet].payload)
+	return m.(wire.CMREP)
 }
 
 // brokenScene is a clean conversation with one fault in the middle.

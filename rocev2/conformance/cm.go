@@ -16,6 +16,7 @@ type proposal struct {
 	commID   uint32
 	qpn      wire.QPN
 	depth    uint8 // READs that its sender answers at a time
+	xrc      bool
 }
 
 // agreements are what connection managers agreed on in this capture.
@@ -36,18 +37,26 @@ func (c *Checker) connectionManager(f *Flow, m wire.CMMessage) {
 	switch m := m.(type) {
 	case wire.CMREQ:
 		c.agreed.propose(proposal{
-			from: f.key.src, to: f.key.dst, commID: m.LocalCommID(), qpn: m.QPN(), depth: m.ResponderResources(),
+			from: f.key.src, to: f.key.dst, commID: m.LocalCommID(), qpn: m.QPN(), depth: m.ResponderResources(), xrc: m.XRC(),
 		})
 	case wire.CMREP:
 		req := c.agreed.answered(f.key.dst, f.key.src, m.RemoteCommID())
 		if req == nil {
 			return
 		}
-		toPassive := flowKey{src: req.from, dst: req.to, qpn: m.QPN(), kind: f.Kind}
+		toPassive := flowKey{src: req.from, dst: req.to, qpn: repliedQPN(m, req.xrc), kind: f.Kind}
 		toActive := flowKey{src: req.to, dst: req.from, qpn: req.qpn, kind: f.Kind}
 		c.agree(toPassive, toActive, int(m.ResponderResources()))
 		c.agree(toActive, toPassive, int(req.depth))
 	}
+}
+
+// repliedQPN returns the queue pair of a REP. The REP does not say what kind of queue pair that is.
+func repliedQPN(m wire.CMREP, xrc bool) wire.QPN {
+	if xrc {
+		return m.XRCQPN()
+	}
+	return m.QPN()
 }
 
 func (a *agreements) propose(p proposal) {

@@ -41,6 +41,7 @@ type talk struct {
 	over     bool  // a REJ or a DREP was sent
 	ended    int64 // when a DREP was sent; 0: not seen
 	service  uint64
+	xrc      bool // the REQ is of an XRC initiator
 	mra      bool // the answer may take longer than the REQ says
 }
 
@@ -154,7 +155,7 @@ func (c *Checker) talkREQ(s *subject, f *Flow, m wire.CMREQ) {
 	}
 	path := m.PrimaryPath()
 	k := &talk{
-		key: key, tid: m.TID(), retries: m.MaxCMRetries(), timewait: ibaTime(path.LocalACKTimeout),
+		key: key, tid: m.TID(), xrc: m.XRC(), retries: m.MaxCMRetries(), timewait: ibaTime(path.LocalACKTimeout),
 		sides: [2]talkSide{
 			active:  {id: m.LocalCommID(), qpn: m.QPN(), timeout: ibaTime(m.RemoteCMTimeout())},
 			passive: {timeout: ibaTime(m.LocalCMTimeout())},
@@ -194,7 +195,11 @@ func (c *Checker) talkREP(s *subject, f *Flow, k *talk, m wire.CMREP) {
 	p := &k.sides[passive]
 	c.transaction(s, f, m, k.tid)
 	if p.id == 0 {
-		p.id, p.qpn = m.LocalCommID(), m.QPN()
+		p.id, p.qpn = m.LocalCommID(), repliedQPN(m, k.xrc)
+	}
+	if k.xrc && (m.XRCQPN() == 0 || m.QPN() != 0 || !m.SRQ()) {
+		c.report(s, f, ruleCMXRC, "a target as end-to-end context, no queue pair, an SRQ",
+			fmt.Sprintf("0x%06x, queue pair 0x%06x, SRQ %v", uint32(m.XRCQPN()), uint32(m.QPN()), m.SRQ()))
 	}
 	c.say(s, f, k, passive, m)
 }

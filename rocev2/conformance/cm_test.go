@@ -142,6 +142,7 @@ func TestCMTalks(t *testing.T) {
 			s.packets[len(s.packets)-2].payload[15]++
 			s.packets[len(s.packets)-1].payload[15]++
 		}, nil},
+		"XRC": {func(s *scene) { s.openedXRC(3); s.dreq(); s.drep() }, nil},
 		"a lookup": {func(s *scene) {
 			s.resent(s.lookup(3, 4, udp), 4*time.Second)
 			s.found(3, 4, udp)
@@ -162,9 +163,16 @@ func TestCMTalks(t *testing.T) {
 		"lookup status":    {func(s *scene) { s.found(3, 4, udp).payload[wire.MADHeaderLen+4] = 6 }, []string{"cm-reason"}},
 		"lookup info":      {func(s *scene) { s.found(3, 4, udp).payload[wire.MADHeaderLen+sidrInfoLen] = 73 }, []string{"cm-info-length"}},
 		"queue pair":       {func(s *scene) { s.opened(3); s.asDREQ().SetRemoteQPN(5) }, []string{"cm-ids"}},
-		"service":          {func(s *scene) { s.lookup(3, 4, udp); s.found(3, 4, udp+1) }, []string{"cm-ids"}},
-		"lookup TID":       {func(s *scene) { s.lookup(3, 4, udp); s.found(3, 5, udp) }, []string{"cm-transaction"}},
-		"DREP's TID":       {func(s *scene) { s.opened(3); s.dreq(); s.drep().payload[15]++ }, []string{"cm-transaction"}},
+		"XRC target": {func(s *scene) {
+			s.openedXRC(2)
+			rep := s.replyXRC(len(s.packets) - 1)
+			rep.SetXRCQPN(0)
+			rep.SetQPN(sceneQPB + 2)
+		}, []string{"cm-xrc"}},
+		"XRC queue pair": {func(s *scene) { s.openedXRC(3); s.asDREQ().SetRemoteQPN(5) }, []string{"cm-ids"}},
+		"service":        {func(s *scene) { s.lookup(3, 4, udp); s.found(3, 4, udp+1) }, []string{"cm-ids"}},
+		"lookup TID":     {func(s *scene) { s.lookup(3, 4, udp); s.found(3, 5, udp) }, []string{"cm-transaction"}},
+		"DREP's TID":     {func(s *scene) { s.opened(3); s.dreq(); s.drep().payload[15]++ }, []string{"cm-transaction"}},
 		"REP by the active side": {func(s *scene) {
 			s.opened(1)
 			s.cm(false, func(m *wire.MAD) { m.InitREP(cmTID).SetCommIDs(cmActive, cmPassive) })

@@ -79,6 +79,7 @@ var (
 	ruleCMStatus      = rule("cm-reason", Violation, "12.6, reject; 12.11.2", "The reason of a REJ and the status of a SIDR_REP are defined. A REJ or MRA names a message that it can answer.")
 	ruleCMIDs         = rule("cm-ids", Violation, "12.6, communication ID", "The messages of a connection have the communication IDs of its REQ and REP. A DREQ has the receiver's queue pair, and a SIDR_REP the service of its request.")
 	ruleCMTransaction = rule("cm-transaction", Warning, "12.6, transaction ID", "REP, RTU and REJ have the transaction ID of the REQ, a DREP that of its DREQ, and a SIDR_REP that of its SIDR_REQ.")
+	ruleCMXRC         = rule("cm-xrc", Warning, "A14, connection establishment", "The REP to an XRC initiator names a target, as an end-to-end context, and says that there is an SRQ.")
 	ruleCMOrder       = rule("cm-order", Warning, "12.9, communication establishment and release", "A REP and an RTU come from their own sides. An RTU or a DREQ follows a REP, and a DREP follows a DREQ.")
 	ruleCMResent      = rule("cm-resent", Violation, "12.9, communication establishment and release", "A REQ, REP, DREQ or SIDR_REQ that is sent again is the same as before.")
 	ruleCMRetries     = rule("cm-retries", Warning, "12.6, request for communication", "A message is sent again as often as the REQ says, and not before the time for its answer is over.")

@@ -143,7 +143,7 @@ func TestSilentAsker(t *testing.T) {
 	conn := must.Get[*net.UnixConn](t)(net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: r.socket, Net: "unixpacket"}))
 	defer conn.Close()
 	end()
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second)) //nolint:errcheck // Read fails then
+	conn.SetReadDeadline(time.Now().Add(must.Limit)) //nolint:errcheck // Read fails then
 	answer := make([]byte, maxAsk)
 	if n, err := conn.Read(answer); err != nil || !strings.HasPrefix(string(answer[:n]), "125 ") {
 		t.Errorf("%q, %v", answer[:n], err)

@@ -339,6 +339,11 @@ func (h *host) user(space wire.PortSpace) *user {
 	if space == wire.PortSpaceUDP || space == wire.PortSpaceIPoIB {
 		typ = rxe.QPUD
 	}
+	return h.userOf(space, typ)
+}
+
+// userOf makes a user whose queue pairs have a type.
+func (h *host) userOf(space wire.PortSpace, typ rxe.QPType) *user {
 	u := &user{h: h, mu: new(sync.Mutex), events: new([]*Event)}
 	id, err := h.NewID(h.owner, space, typ, u.handle)
 	if err != nil {

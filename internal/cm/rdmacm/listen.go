@@ -108,7 +108,7 @@ func (d *Device) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 		return verdict
 	}
 	l := m.listener(d, r)
-	if l == nil || !l.serves(req.QPType) {
+	if l == nil || l.qpType != req.QPType {
 		return consumerReject
 	}
 	taken, ok := c.Admit(l.owner.user(), l)
@@ -129,12 +129,6 @@ func (d *Device) request(_ rxe.Time, c *cm.Conn, req *cm.Request) cm.Verdict {
 		return cm.Ignore
 	}
 	return taken
-}
-
-// serves reports whether a listener takes a request for a type of queue pair. An XRC
-// connection has two types: the sending half asks the receiving half.
-func (id *ID) serves(t rxe.QPType) bool {
-	return id.qpType == t || id.qpType == cm.QPXRCSend && t == cm.QPXRCRecv
 }
 
 // consumerReject is the refusal of a request for which there is a listener, but not for

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -126,6 +127,37 @@ func TestAFIB(t *testing.T) {
 		}
 		if got := a.user(wire.PortSpaceIB).Bind(afib(wire.PortSpaceIB)); got != nil {
 			t.Error(got)
+		}
+	})
+}
+
+// TestXRCListener: a target takes the request of an initiator, and another initiator does not
+// (cma_ib_check_req_qp_type).
+func TestXRCListener(t *testing.T) {
+	world(t, func(t *testing.T, f *fabric, a, b *host) {
+		for typ, want := range map[rxe.QPType]EventKind{rxe.QPXRCTgt: ConnectResponse, rxe.QPXRCIni: Rejected} {
+			l := b.userOf(wire.PortSpaceIB, typ)
+			must.OK(t, l.Bind(at("10.0.0.2:7174")))
+			must.OK(t, l.Listen())
+			u := a.userOf(wire.PortSpaceIB, rxe.QPXRCIni)
+			must.OK(t, u.ResolveAddr(Addr{}, at("10.0.0.2:7174"), second))
+			u.next(AddrResolved)
+			must.OK(t, u.ResolveRoute(second))
+			u.next(RouteResolved)
+			must.OK(t, u.Connect(&ConnParams{QPN: 0x11, RetryCount: 7, RNRRetryCount: 7, ResponderResources: 1, InitiatorDepth: 2}))
+			if want == ConnectResponse {
+				p := l.child(l.next(ConnectRequest))
+				if p.QPType() != rxe.QPXRCTgt {
+					t.Errorf("the request is for a queue pair of type %v", p.QPType())
+				}
+				must.OK(t, p.Accept(&ConnParams{QPN: 0x22, ResponderResources: 2}))
+			}
+			ev := u.next(want)
+			if want == ConnectResponse && ev.Conn.QPN != 0x22 || want == Rejected && ev.Status != 28 {
+				t.Errorf("a listener of type %v: %+v", typ, ev)
+			}
+			u.Destroy()
+			l.Destroy()
 		}
 	})
 }

@@ -3,7 +3,6 @@ package rdmacm
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -42,7 +41,7 @@ func (id *ID) SetAFOnly(only bool) error {
 // SetAckTimeout sets the local ACK timeout of the queue pair: 4.096 µs times 2 to this
 // power, of which the kernel keeps all eight bits (rdma_set_ack_timeout).
 func (id *ID) SetAckTimeout(timeout uint8) error {
-	if id.qpType != rxe.QPRC && id.qpType != cm.QPXRCSend {
+	if id.qpType != rxe.QPRC && id.qpType != rxe.QPXRCIni {
 		return refuse(unix.EINVAL, "id", "is for UD, which has no acknowledgements", "leave the option out")
 	}
 	id.m.mu.Lock()

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	timeout = 10 * time.Second // only ends a test that would otherwise hang
+	timeout = must.Limit // only ends a test that would otherwise hang
 
 	programBase = 0x7f0000000000
 	programSize = 64 << 10

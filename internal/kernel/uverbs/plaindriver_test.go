@@ -54,12 +54,13 @@ func (plainDriver) Open(o provider.Open) (provider.Context, error) {
 }
 
 type plainContext struct {
-	file  *os.File
-	dev   *rxe.Subdevice
-	space rxe.Memory // of the program that made the context
-	pds   uint64
-	live  int      // queues
-	ended []uint64 // objects of the driver's own, in their order
+	file   *os.File
+	dev    *rxe.Subdevice
+	space  rxe.Memory // of the program that made the context
+	pds    uint64
+	live   int           // queues
+	ending []rxe.QPState // of queue pairs whose end was announced
+	ended  []uint64      // objects of the driver's own, in their order
 }
 
 func (c *plainContext) FD() int                  { return int(c.file.Fd()) }
@@ -156,6 +157,7 @@ func (q *plainQP) Discard()                               {}
 func (q *plainQP) Pending() bool                          { return false }
 func (q *plainQP) Take(int, bool) (provider.Taken, error) { return provider.Taken{}, nil }
 func (q *plainQP) Receives() (int, int)                   { return 0, 0 }
+func (q *plainQP) Ending()                                { q.c.ending = append(q.c.ending, q.qp.State()) }
 func (q *plainQP) Free()                                  { q.c.live-- }
 
 func (q *plainQP) Created(u provider.UData, qp *rxe.QP) error {

@@ -1,6 +1,7 @@
 package uverbs
 
 import (
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -61,6 +62,9 @@ func TestAnotherProvider(t *testing.T) {
 			}
 
 			u.call(destroyVerb(uapi.CmdDestroyQP, qp.QPHandle))
+			if !slices.Equal(ctx.ending, []rxe.QPState{rxe.QPRTS}) {
+				t.Errorf("the driver heard of the ends of queue pairs in %v, want one that could send", ctx.ending)
+			}
 			u.call(destroyVerb(uapi.CmdDestroyCQ, cq.CQHandle))
 			if ctx.live != 0 {
 				t.Errorf("%d queues of the driver are left", ctx.live)

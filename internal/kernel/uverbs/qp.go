@@ -47,6 +47,8 @@ func (r *qpRes) Destroy(o *dispatch.Object, closing bool) error {
 	}
 	if closing {
 		r.leaveGroups()
+	} else {
+		r.mem.Ending()
 	}
 	if err := r.qp.Destroy(); err != nil {
 		return err

@@ -183,6 +183,7 @@ func (sharedQP) Discard()                               {}
 func (sharedQP) Pending() bool                          { return false }
 func (sharedQP) Take(int, bool) (provider.Taken, error) { return provider.Taken{}, nil }
 func (sharedQP) Receives() (waiting, entries int)       { return 0, 0 }
+func (sharedQP) Ending()                                {}
 func (sharedQP) Free()                                  {}
 func (s sharedQP) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
 	return s.qp.Modify(attr, mask)

@@ -65,6 +65,7 @@ func cmHeaders(m wire.CMMessage) []Header {
 	case wire.CMREP:
 		h.commIDs(m)
 		h.add("queue pair", "0x%06x", uint32(m.QPN()))
+		h.add("XRC target, or end-to-end context", "0x%06x", uint32(m.XRCQPN()))
 		h.add("starting PSN", "0x%06x", uint32(m.StartingPSN()))
 		h.add("responder resources", "%d", m.ResponderResources())
 		h.add("initiator depth", "%d", m.InitiatorDepth())

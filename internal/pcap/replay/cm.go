@@ -290,8 +290,12 @@ func (p *manager) call(msg wire.CMMessage) (err error) {
 	p.s.assume("the calls of its program")
 	switch msg := msg.(type) {
 	case wire.CMREP:
+		qpn := msg.QPN()
+		if req, ok := parsed(p.talk.request()).(wire.CMREQ); ok && req.XRC() {
+			qpn = msg.XRCQPN()
+		}
 		return p.conn.Accept(p.now, &cm.AcceptParams{
-			QPN: msg.QPN(), StartingPSN: msg.StartingPSN(), ResponderResources: msg.ResponderResources(), InitiatorDepth: msg.InitiatorDepth(),
+			QPN: qpn, StartingPSN: msg.StartingPSN(), ResponderResources: msg.ResponderResources(), InitiatorDepth: msg.InitiatorDepth(),
 			RNRRetryCount: msg.RNRRetryCount(), FlowControl: msg.FlowControl(), SRQ: msg.SRQ(), PrivateData: msg.PrivateData(),
 		})
 	case wire.CMSIDRREP:
@@ -358,7 +362,7 @@ func transport(req wire.CMREQ) rxe.QPType {
 	case typ == 1:
 		return rxe.QPUC
 	case typ == 3 && req.ExtendedTransportType() == 1:
-		return cm.QPXRCSend
+		return rxe.QPXRCIni
 	}
 	return rxe.QPUD // which Connect refuses
 }

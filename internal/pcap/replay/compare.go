@@ -45,6 +45,7 @@ func compareRequests(p, g wire.Packet) (ds []Difference) {
 		p, g  uint64
 	}{
 		{"destination", uint64(p.DestQP()), uint64(g.DestQP())},
+		{"SRQ", uint64(p.XRCSRQN()), uint64(g.XRCSRQN())},
 		{"address", p.VA(), g.VA()},
 		{length, uint64(p.DMALen()), uint64(g.DMALen())},
 		{"immediate", uint64(p.Imm()), uint64(g.Imm())},

@@ -7,8 +7,8 @@
 //   - As requester, it gets work requests that match the captured packets, and the
 //     captured responses. Its requests are compared (requester*.go, workrequest.go).
 //
-// Datagrams and UC have no responses, so the engine is only their requester. XRC is
-// played as RC (xrc.go).
+// Datagrams and UC have no responses, so the engine is only their requester. XRC has an initiator
+// as requester, and a target with a domain and SRQs as responder (xrc.go).
 //
 // Messages of connection managers are datagrams, and more: package cm is played as each side of
 // each connection (cmtalk.go, cm.go).

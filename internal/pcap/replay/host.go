@@ -44,8 +44,8 @@ const (
 	queueSize = 4096
 )
 
-// newHost makes an engine at here, for a peer at there.
-func newHost(n *session, here, there netip.Addr, budget int64) (*host, error) {
+// newHost makes an engine at here with a queue pair, for a peer at there.
+func newHost(typ rxe.QPType, here, there netip.Addr, budget int64) (*host, error) {
 	h := &host{here: here.Unmap(), there: there.Unmap(), now: 1, budget: budget, wcs: make([]rxe.WC, 64)}
 	if h.here == h.there || !h.here.IsValid() || h.here.Is4() != h.there.Is4() ||
 		h.here.IsUnspecified() || h.there.IsUnspecified() || h.here.IsMulticast() {
@@ -67,7 +67,7 @@ func newHost(n *session, here, there netip.Addr, budget int64) (*host, error) {
 		h.cq, err = h.dev.CreateCQ(rxe.CQInit{Entries: queueSize})
 	}
 	if err == nil {
-		h.q, err = h.pd.CreateQP(rxe.QPInitAttr{Type: qpType(n.service), SendCQ: h.cq, RecvCQ: h.cq, SignalAll: true,
+		h.q, err = h.pd.CreateQP(rxe.QPInitAttr{Type: typ, SendCQ: h.cq, RecvCQ: h.cq, SignalAll: true,
 			Cap: rxe.QPCap{MaxSendWR: queueSize, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 2}})
 	}
 	if err != nil {
@@ -76,12 +76,15 @@ func newHost(n *session, here, there netip.Addr, budget int64) (*host, error) {
 	return h, nil
 }
 
-func qpType(s wire.Service) rxe.QPType {
+// requesterType returns the type of queue pair that sends requests.
+func requesterType(s wire.Service) rxe.QPType {
 	switch s {
 	case wire.ServiceUC:
 		return rxe.QPUC
 	case wire.ServiceUD:
 		return rxe.QPUD
+	case wire.ServiceXRC:
+		return rxe.QPXRCIni
 	default:
 		return rxe.QPRC
 	}
@@ -180,9 +183,9 @@ func (h *host) receive(b []byte, d rxe.Time) error {
 	return h.settle(d)
 }
 
-// poll returns how many receives have completed since the last call, and the
-// first error of a send.
-func (h *host) poll() (received int, failed rxe.WCStatus) {
+// poll returns the receives that have completed since the last call, each as the number of its SRQ
+// of XRC or as 0, and the first error of a send.
+func (h *host) poll() (received []uint32, failed rxe.WCStatus) {
 	for {
 		n, err := h.cq.Poll(h.wcs)
 		if err != nil || n == 0 {
@@ -191,7 +194,7 @@ func (h *host) poll() (received int, failed rxe.WCStatus) {
 		for i := range h.wcs[:n] {
 			switch w := &h.wcs[i]; {
 			case w.ID == recvID:
-				received++
+				received = append(received, w.SRQN)
 			case failed == rxe.WCSuccess && w.Status != rxe.WCFlushErr:
 				failed = w.Status
 			}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +48,7 @@ type session struct {
 	paired  bool         // the opposite direction is known
 	guessed bool         // the opposite direction is a guess
 	service wire.Service // of the engine's queue pair
-	xrc     bool         // it stands for an XRC queue pair
+	asRC    bool         // it is XRC, and the engine plays RC
 }
 
 // stream is the packets of one flow.
@@ -141,7 +142,7 @@ func (l *loader) add(p *capture.Packet, v *conformance.Verdict) {
 		s.damaged++
 		return
 	}
-	pkt, err := wire.Parse(asRC(v.Packet))
+	pkt, err := wire.Parse(bytes.Clone(v.Packet.Bytes()))
 	if err != nil {
 		return // it was parsed before
 	}
@@ -198,13 +199,9 @@ func (l *loader) peer(s *stream, guesses map[*stream]*stream) *stream {
 // lives returns the sessions of a connection's requests in one direction, up to most. end is the
 // packet from which on the rest is left out, 0 if nothing is.
 func (s *stream) lives(peer *stream, most int) (all []*session, end int) {
-	service := s.flow.Service
-	if service == wire.ServiceXRC {
-		service = wire.ServiceRC // see asRC
-	}
 	var events []event
 	for _, e := range s.packets {
-		if e.request && e.pkt.Info().Service == service {
+		if e.request && e.pkt.Info().Service == s.flow.Service {
 			events = append(events, e)
 		}
 	}
@@ -222,7 +219,8 @@ func (s *stream) lives(peer *stream, most int) (all []*session, end int) {
 		end = rest[0].number
 	}
 	for _, life := range cutLong(cut) {
-		n := &session{flow: s.flow, events: life, paired: peer != nil, guessed: peer != nil && s.flow.Peer == nil, service: service, xrc: service != s.flow.Service}
+		n := &session{flow: s.flow, events: life, paired: peer != nil, guessed: peer != nil && s.flow.Peer == nil, service: s.flow.Service}
+		n.playAsRC()
 		n.mtu = pathMTU(life)
 		if n.begin() {
 			all = append(all, n)

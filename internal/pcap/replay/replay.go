@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
-	"github.com/gorxe/gorxe/wire"
 )
 
 // Replay plays a capture. If reading the capture fails, Replay plays the packets before
@@ -22,7 +21,7 @@ func replay(in io.Reader, b bounds) (*Report, error) {
 	var sessions []*session
 	sessions, report.Skipped = l.sessions()
 	for _, n := range sessions {
-		if n.service == wire.ServiceRC && n.paired {
+		if n.reliable() && n.paired {
 			report.play(n, Responder, playResponder)
 		}
 		report.play(n, Requester, playRequester)
@@ -43,7 +42,7 @@ func (r *Report) play(n *session, role Role, play func(*session, *Session) error
 	if n.guessed {
 		s.assume("which flows are the two directions of the connection")
 	}
-	if n.xrc {
+	if n.asRC {
 		s.assume(PlayedAsRC)
 	}
 	if err := play(n, s); err != nil && !errors.Is(err, errEnd) {

@@ -316,7 +316,7 @@ func TestGreedy(t *testing.T) {
 
 // FuzzReplay: no capture makes the replay fail.
 func FuzzReplay(f *testing.F) {
-	for _, name := range []string{"allops_ext_gid1.pcap", "rping.pcap", "udaddy.pcap", "interop-not-ready.pcap"} {
+	for _, name := range []string{"allops_ext_gid1.pcap", "rping.pcap", "udaddy.pcap", "interop-not-ready.pcap", "gorxe-xrc.pcap"} {
 		b, err := os.ReadFile(captures + name)
 		if err != nil {
 			f.Fatal(err)
@@ -336,8 +336,10 @@ func FuzzReplay(f *testing.F) {
 func FuzzSession(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0})
 	f.Add([]byte{3, 0, 0x13, 2, 9, 11, 0xff, 9, 12, 0x61})
+	f.Add([]byte{40, 0, 15, 9, 2, 0, 0xb7})
 	all := sessionsOf(f, "interop-not-ready.pcap")
 	all = append(all, sessionsOf(f, "allops_ext_gid1.pcap")...)
+	all = append(all, sessionsOf(f, "gorxe-xrc.pcap")...)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) == 0 {
 			return
@@ -349,14 +351,14 @@ func FuzzSession(f *testing.F) {
 			e := &n.events[int(data[0])%len(n.events)]
 			b := bytes.Clone(e.pkt.Bytes())
 			b[int(data[1])%min(len(b), 48)] = data[2]
-			if p, err := wire.Parse(b); err == nil && p.Info().Service == n.service && (p.Info().Has(wire.OpRequest) || n.service == wire.ServiceRC) {
+			if p, err := wire.Parse(b); err == nil && p.Info().Service == n.service && (p.Info().Has(wire.OpRequest) || n.reliable()) {
 				e.pkt, e.request = p, p.Info().Has(wire.OpRequest)
 			}
 		}
 		if !n.begin() {
 			return
 		}
-		if n.service == wire.ServiceRC {
+		if n.reliable() {
 			played(&n, Responder)
 		}
 		played(&n, Requester)

@@ -36,7 +36,7 @@ type requester struct {
 }
 
 func playRequester(n *session, s *Session) error {
-	h, err := newHost(n, n.flow.Src, n.flow.Dst, n.budget())
+	h, err := newHost(requesterType(n.service), n.flow.Src, n.flow.Dst, n.budget())
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func playRequester(n *session, s *Session) error {
 	if err := r.connect(n.events[0].pkt.PSN()); err != nil {
 		return err
 	}
-	if n.service == wire.ServiceRC && !n.paired {
+	if n.reliable() && !n.paired {
 		defer r.unheard()
 	}
 	for i := range n.events {
@@ -229,11 +229,11 @@ func (r *requester) respond(e event) error {
 // device. clamp reports whether there were any.
 func (r *requester) clamp(e event) (moved bool, err error) {
 	p := e.pkt
-	if refused(p) || p.Opcode() != wire.RCAck || !r.h.q.Snapshot().AckedPSN.Less(r.limit) {
+	if refused(p) || rcOpcode(p) != wire.RCAck || !r.h.q.Snapshot().AckedPSN.Less(r.limit) {
 		return false, nil
 	}
 	before := r.h.q.Snapshot().AckedPSN
-	h := wire.Headers{Opcode: wire.RCAck, PKey: wire.DefaultPKey, PSN: r.limit.Sub(1), Syndrome: wire.SyndromeACK, MSN: p.MSN()}
+	h := wire.Headers{Opcode: r.service.Of(wire.RCAck), PKey: wire.DefaultPKey, PSN: r.limit.Sub(1), Syndrome: wire.SyndromeACK, MSN: p.MSN()}
 	r.s.free("acknowledgements divided, for the engine's window")
 	err = r.deliver(h.Append(nil), e)
 	return r.h.q.Snapshot().AckedPSN != before, err
@@ -243,9 +243,9 @@ func (r *requester) clamp(e event) (moved bool, err error) {
 func (r *requester) give(e event) error {
 	p := e.pkt
 	b := bytes.Clone(p.Bytes())
-	if p.Opcode() == wire.RCReadResponseMiddle && r.ends[p.PSN()] {
+	if rcOpcode(p) == wire.RCReadResponseMiddle && r.ends[p.PSN()] {
 		// The engine has divided the READ, and this ends one part.
-		h := wire.Headers{Opcode: wire.RCReadResponseLast, PKey: wire.DefaultPKey, PSN: p.PSN(), Syndrome: wire.SyndromeACK}
+		h := wire.Headers{Opcode: r.service.Of(wire.RCReadResponseLast), PKey: wire.DefaultPKey, PSN: p.PSN(), Syndrome: wire.SyndromeACK}
 		b = append(h.Append(nil), p.Payload()...)
 	}
 	return r.deliver(b, e)
@@ -292,7 +292,7 @@ func (r *requester) unheard() {
 
 // finish counts the requests that the engine did not get to send.
 func (r *requester) finish() {
-	if r.paired || r.service != wire.ServiceRC {
+	if r.paired || !r.reliable() {
 		for _, list := range r.waiting {
 			r.s.Free[NotSent] += len(list)
 		}

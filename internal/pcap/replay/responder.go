@@ -23,8 +23,9 @@ type responder struct {
 	answers map[wire.PSN]answer // responses with data, the last of each PSN
 	acks    map[wire.PSN]wire.Packet
 	naks    []sentNAK
-	posted  bool // a receive is posted
-	ready   bool // a receive is posted even if the captured device had none
+	domain  *domain         // of XRC; nil: RC
+	posted  map[uint32]bool // a receive is posted, by the captured number of the SRQ; RC: 0
+	ready   bool            // a receive is posted even if the captured device had none
 	rnr     struct {
 		on  bool
 		psn wire.PSN
@@ -43,11 +44,18 @@ const maxNAKs = 1 << 10
 const recvLength = 1 << 31
 
 func playResponder(n *session, s *Session) error {
-	h, err := newHost(n, n.flow.Dst, n.flow.Src, n.budget())
+	h, err := newHost(rxe.QPRC, n.flow.Dst, n.flow.Src, n.budget())
 	if err != nil {
 		return err
 	}
 	defer h.close()
+	x := newIndex(n.events)
+	var d *domain
+	if n.service == wire.ServiceXRC {
+		if d, err = newDomain(h, x); err != nil {
+			return err
+		}
+	}
 	first := n.events[0].pkt.PSN()
 	peer := wire.QPN(1)
 	if n.flow.Peer != nil {
@@ -57,7 +65,7 @@ func playResponder(n *session, s *Session) error {
 		return err
 	}
 	r := &responder{
-		session: n, s: s, h: h, x: newIndex(n.events), mem: new(learnt),
+		session: n, s: s, h: h, x: x, domain: d, mem: new(learnt), posted: make(map[uint32]bool),
 		answers: make(map[wire.PSN]answer), acks: make(map[wire.PSN]wire.Packet), rereads: make(map[wire.PSN]bool),
 	}
 	r.keys, r.last = newKeys(h, r.mem, r.x), n.lastResponse()
@@ -96,7 +104,9 @@ func (r *responder) request(i int) error {
 	b := bytes.Clone(p.Bytes())
 	if ahead <= 0 {
 		r.learn(i)
-		r.translate(b, i)
+		if err := r.translate(b, i); err != nil {
+			return err
+		}
 	}
 	if ahead == 0 {
 		if err := r.prepare(i); err != nil {
@@ -113,7 +123,12 @@ func (r *responder) request(i int) error {
 		return errors.New("its requests were refused and repeated too often")
 	}
 	received, _ := r.h.poll()
-	r.posted = r.posted && received == 0
+	for _, num := range received {
+		if r.domain != nil {
+			num = r.domain.named[num]
+		}
+		delete(r.posted, num)
+	}
 	if r.mem.full {
 		return errors.New("its requests touch more memory than is replayed")
 	}
@@ -135,7 +150,7 @@ func (r *responder) absorb(number int) {
 				r.naks = append(r.naks[:0], r.naks[1:]...)
 			}
 			r.naks = append(r.naks, sentNAK{p, number})
-		case p.Opcode() == wire.RCAck:
+		case rcOpcode(p) == wire.RCAck:
 			r.acks[p.PSN()] = p
 		default:
 			_, again := r.answers[p.PSN()]

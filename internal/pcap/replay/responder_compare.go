@@ -33,7 +33,7 @@ func (r *responder) response(i int) error {
 	switch {
 	case refused(p):
 		r.negative(i)
-	case p.Opcode() == wire.RCAck:
+	case rcOpcode(p) == wire.RCAck:
 		if err := r.ack(i); err != nil {
 			return err
 		}

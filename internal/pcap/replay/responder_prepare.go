@@ -10,13 +10,13 @@ import (
 // The preparation of the engine as responder. It gets the keys, rights, receives and
 // memory that the captured device had.
 
-// translate puts the engine's keys into the request at position i.
-func (r *responder) translate(b []byte, i int) {
+// translate puts the engine's keys, and its number of the SRQ, into the request at position i.
+func (r *responder) translate(b []byte, i int) error {
 	const keyOffset = 8 // after the address, in RETH and AtomicETH
 	p, info := r.events[i].pkt, r.events[i].pkt.Info()
 	if at := int(max(info.RETH, info.AtomicETH)); at > 0 {
 		var key wire.RKey
-		if no, ok := r.x.refusal(i); ok && no.Syndrome() == wire.SyndromeNAK(wire.NAKRemoteAccess) {
+		if no, ok := r.x.refusal(i); ok && no.Syndrome() == wire.SyndromeNAK(wire.NAKRemoteAccess) && r.takes(p) {
 			var assumed bool
 			if key, assumed = r.keys.refusing(p); assumed {
 				r.s.assume("a key that was good before or after is not now")
@@ -29,7 +29,11 @@ func (r *responder) translate(b []byte, i int) {
 	if info.Has(wire.HasIETH) {
 		binary.BigEndian.PutUint32(b[info.IETH:], uint32(r.keys.of(p.InvRKey())))
 	}
+	return r.translateSRQ(b, p)
 }
+
+// takes reports whether the captured device had the SRQ that a request names.
+func (r *responder) takes(p wire.Packet) bool { return r.domain == nil || r.domain.known[p.XRCSRQN()] }
 
 // learn stores in memory the bytes that the captured device found there.
 func (r *responder) learn(i int) {
@@ -69,7 +73,7 @@ func (r *responder) prepare(i int) error {
 			return r.ended(err)
 		}
 		r.s.assume("no receive posted")
-	} else if info.Has(wire.OpRecv) && !r.posted {
+	} else if info.Has(wire.OpRecv) && !r.posted[p.XRCSRQN()] && r.takes(p) {
 		if err := r.postRecv(i); err != nil {
 			return err
 		}
@@ -119,10 +123,19 @@ func (r *responder) postRecv(i int) error {
 		r.s.assume("a receive that is not accessible")
 	default:
 	}
-	if _, err := r.h.q.PostRecv([]rxe.RecvWR{wr}); err != nil {
+	num := r.events[i].pkt.XRCSRQN()
+	post := r.h.q.PostRecv
+	if r.domain != nil {
+		s, err := r.domain.srq(num)
+		if err != nil {
+			return err
+		}
+		post = s.PostRecv
+	}
+	if _, err := post([]rxe.RecvWR{wr}); err != nil {
 		return r.ended(err)
 	}
-	r.posted = true
+	r.posted[num] = true
 	return nil
 }
 

@@ -33,7 +33,7 @@ func (w *workRequest) length() uint32 {
 // message returns the work request of a captured message, and how many PSNs it takes.
 func (r *requester) message(first wire.Packet) (*workRequest, uint32) {
 	info := first.Info()
-	w := &workRequest{rxe.SendWR{ID: sendID, RemoteAddr: first.VA(), RKey: first.RKey(), Flags: rxe.SendSignaled}}
+	w := &workRequest{rxe.SendWR{ID: sendID, RemoteAddr: first.VA(), RKey: first.RKey(), XRCSRQN: first.XRCSRQN(), Flags: rxe.SendSignaled}}
 	length, packets := uint32(len(first.Payload())), uint32(1)
 	last := first
 	switch {
@@ -42,7 +42,7 @@ func (r *requester) message(first wire.Packet) (*workRequest, uint32) {
 	case info.Has(wire.OpAtomic):
 		w.Op, length = rxe.WRFetchAdd, 8
 		w.CompareAdd = first.SwapAdd()
-		if first.Opcode() == wire.RCCompareSwap {
+		if rcOpcode(first) == wire.RCCompareSwap {
 			w.Op, w.CompareAdd, w.Swap = rxe.WRCompareSwap, first.Compare(), first.SwapAdd()
 		}
 	case info.Has(wire.OpAtomicWrite):

@@ -143,6 +143,9 @@ func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMa
 	return nil
 }
 
+// Ending implements provider.QP: the trap takes doorbells before a call.
+func (*queuePair) Ending() {}
+
 // Free implements provider.QP.
 func (q *queuePair) Free() {
 	q.send.free()

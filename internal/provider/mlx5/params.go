@@ -54,6 +54,11 @@ const (
 	// room for the longest request. Twice: a batch has 4 KiB more. Half: a stream has twice the
 	// calls.
 	batchBlocks = 64
+	// finishTries is how often the end of a queue pair looks whether another thread still reads its
+	// send queue, each finishPause: a second together. Twice: a program whose memory does not
+	// answer waits two. Half: on a busy machine, what was posted last may be lost.
+	finishTries = 10_000
+	finishPause = 100 * time.Microsecond
 	// recvAhead is how many receive requests one access reads. Twice: a message costs the copy of
 	// requests that it may not need. Half: twice the accesses.
 	recvAhead = 16

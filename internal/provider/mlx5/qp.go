@@ -198,6 +198,9 @@ func (q *queuePair) modify(attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
 	return nil
 }
 
+// Ending implements provider.QP: the poller may not have looked yet.
+func (q *queuePair) Ending() { q.send.finish() }
+
 // Free implements provider.QP.
 func (q *queuePair) Free() {
 	if q.register != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
@@ -68,11 +69,31 @@ func (q *sendQueue) serve() {
 	}
 }
 
+// finish is serve for a queue pair that ends. It waits for the thread at work, which may have read
+// requests and not handed them over yet. That thread may be blocked, so finish gives up at last.
+func (q *sendQueue) finish() {
+	for range finishTries {
+		more, busy := q.tryTake()
+		switch {
+		case busy:
+			time.Sleep(finishPause)
+		case !more:
+			return
+		}
+	}
+}
+
 // take hands a batch to the engine, and reports whether it should be called again.
 func (q *sendQueue) take() (more bool) {
+	more, _ = q.tryTake()
+	return more
+}
+
+// tryTake is take. It reports whether another thread is at work, which looks again.
+func (q *sendQueue) tryTake() (more, busy bool) {
 	n := q.doorbells.Add(1)
 	if n != 1 {
-		return false // the thread at work looks again
+		return false, true
 	}
 	if q.running.Load() {
 		b := batches.Get().(*batch)
@@ -84,7 +105,7 @@ func (q *sendQueue) take() (more bool) {
 		q.doorbells.Store(0)
 		more = true
 	}
-	return more
+	return more, false
 }
 
 func (q *sendQueue) takeBatch(b *batch) (more bool) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -255,6 +256,28 @@ func TestReset(t *testing.T) {
 		a.connect(b)
 		b.connect(a)
 	}
+}
+
+// TestEnding: what was posted before the queue pair ends goes out, although the thread that looks
+// for doorbells has not seen it.
+func TestEnding(t *testing.T) {
+	a, b := two(t, rxe.QPRC)
+	b.receive(b.piece(0, 64))
+	a.put(opSend, signaled, 0, inlined([]byte("last words")))
+	a.put32(a.rec+4, uint32(a.posted)) // and no store that the thread would find
+	a.send.none()
+	// Another thread is at work, which takes none of it.
+	work := &a.mem.(*queuePair).send.doorbells
+	work.Store(1)
+	ended := make(chan struct{})
+	go func() { a.mem.Ending(); close(ended) }()
+	must.Eventually(t, "the end waits for the other thread", func() bool { return work.Load() > 2 })
+	work.Store(0)
+	<-ended
+	if c := b.recv.one(); c.op != cqeRespSend {
+		t.Errorf("received %+v", c)
+	}
+	a.send.one()
 }
 
 // TestFlush: in ERR everything that is posted completes as flushed, and what is posted later too.

@@ -49,6 +49,9 @@ func (q *target) Modify(u provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask)
 	return modified(u)
 }
 
+// Ending implements provider.QP.
+func (*target) Ending() {}
+
 // Free implements provider.QP.
 func (*target) Free() {}
 

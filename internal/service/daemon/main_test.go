@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/test/leak"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
 // testTimeout only ends a test that would otherwise hang.
-const testTimeout = 20 * time.Second
+const testTimeout = must.Limit
 
 // TestMain fails the run if a test leaves a goroutine or a descriptor behind.
 func TestMain(m *testing.M) {

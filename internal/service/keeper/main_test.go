@@ -141,7 +141,7 @@ func mainSignals() {
 }
 
 // testTimeout only ends a test that would otherwise hang.
-const testTimeout = 20 * time.Second
+const testTimeout = must.Limit
 
 // lastAddr makes every test's device its own, in 127.79.0.0/16.
 var lastAddr atomic.Uint32

@@ -39,7 +39,7 @@ func xrcExchanges() (cases []perftest) {
 // TestXRC: stock programs with XRC, within one daemon and between two.
 func TestXRC(t *testing.T) {
 	besideOthers(t)
-	need(t, "ibv_xsrq_pingpong", "ib_send_bw")
+	need(t, "ibv_xsrq_pingpong", "ib_send_bw", "rdma_xserver")
 	if native != "" || !selection.takes(standard) {
 		return
 	}
@@ -50,6 +50,13 @@ func TestXRC(t *testing.T) {
 		{name: "two daemons", server: da.run, client: db.run, host: a, peer: b},
 	}
 	exchangeXRC(t, ways, xrcExchanges())
+	connected := ways[1]
+	connected.daemon = da
+	for _, c := range xrcCM {
+		if selection.takes(c.rank) {
+			t.Run(connected.name+"/"+c.name, func(t *testing.T) { connected.connect(t, c) })
+		}
+	}
 	t.Run("three clients", func(t *testing.T) {
 		port := strconv.Itoa(a.nextPort())
 		argv := []string{"ibv_xsrq_pingpong", "-d", "mlx5_0", "-g", "1", "-n", "100", "-e", "-p", port}

@@ -26,16 +26,16 @@ func OK(t testing.TB, err error) {
 	}
 }
 
-// limit only ends a test that would otherwise hang. A busy machine is many times slower than an
+// Limit only ends a test that would otherwise hang. A busy machine is many times slower than an
 // idle one.
-const limit = 2 * time.Minute
+const Limit = 2 * time.Minute
 
 // Eventually waits until something holds that another thread or process brings about, and that
 // tells nobody. It ends the test if that never happens.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	pause := 10 * time.Microsecond
-	for end := time.Now().Add(limit); !holds(); time.Sleep(pause) {
+	for end := time.Now().Add(Limit); !holds(); time.Sleep(pause) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

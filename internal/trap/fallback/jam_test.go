@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // ownPipe returns a pidfd of this process, and both ends of a pipe of it.
@@ -64,7 +65,7 @@ func TestJam(t *testing.T) {
 		}
 	}()
 	for start := time.Now(); rounds.Load() < jamRounds; time.Sleep(jamTime) {
-		if time.Since(start) > 20*time.Second {
+		if time.Since(start) > must.Limit {
 			t.Fatalf("%d calls of rung, want %d", rounds.Load(), jamRounds)
 		}
 	}
