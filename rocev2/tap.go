@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"io"
 	"net/netip"
@@ -9,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
 	"github.com/gorxe/gorxe/wire"
@@ -23,29 +23,52 @@ import (
 // A Tap is safe for concurrent use.
 type Tap struct {
 	mu     sync.Mutex
-	w      *pcapgo.NgWriter
-	buf    *bufio.Writer
-	file   *tapFile // nil if the caller owns the writer
+	head   []byte        // of the file, up to the first packet
+	buf    *bufio.Writer // nil: there is no file
+	file   *tapFile      // nil if the caller owns the writer
 	packet []byte
+	block  []byte // that has it
 	err    error
 	max    uint64 // bytes of packets; 0: without limit
 	bytes  uint64 // of packets, so far
 	cut    uint64 // packets left out, since max was reached
+
+	followers []*Follower
+	work      tapWork // of the followers' comments
 }
 
 // NewTap returns a Tap that writes to w, as a capture of the interface ifname.
 func NewTap(w io.Writer, ifname string) (*Tap, error) {
-	t := &Tap{buf: bufio.NewWriterSize(w, tapBuffer)}
-	ng, err := pcapgo.NewNgWriterInterface(t.buf, pcapgo.NgInterface{
+	head, err := tapHead(ifname)
+	if err != nil {
+		return nil, &PortError{Op: "write", Object: "capture of " + ifname, Cause: err}
+	}
+	t := &Tap{head: head, buf: bufio.NewWriterSize(w, tapBuffer)}
+	_, t.err = t.buf.Write(head)
+	return t, nil
+}
+
+// NewLiveTap returns a Tap without a file: it is for followers.
+func NewLiveTap(ifname string) (*Tap, error) {
+	head, err := tapHead(ifname)
+	if err != nil {
+		return nil, &PortError{Op: "write", Object: "capture of " + ifname, Cause: err}
+	}
+	return &Tap{head: head}, nil
+}
+
+// tapHead returns what a file has before its first packet.
+func tapHead(ifname string) ([]byte, error) {
+	var b bytes.Buffer
+	ng, err := pcapgo.NewNgWriterInterface(&b, pcapgo.NgInterface{
 		Name:       ifname,
 		LinkType:   layers.LinkTypeRaw,
 		SnapLength: 0, // unlimited
 	}, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "gorxe"}})
-	if err != nil {
-		return nil, &PortError{Op: "write", Object: "capture of " + ifname, Cause: err}
+	if err == nil {
+		err = ng.Flush()
 	}
-	t.w = ng
-	return t, nil
+	return b.Bytes(), err
 }
 
 // Limit bounds the capture to about max bytes of packets. Later packets are left out and counted.
@@ -71,10 +94,7 @@ func (t *Tap) Flush() error {
 }
 
 func (t *Tap) flush() error {
-	if t.err == nil {
-		t.err = t.w.Flush()
-	}
-	if t.err == nil {
+	if t.err == nil && t.buf != nil {
 		t.err = t.buf.Flush()
 	}
 	return t.err
@@ -184,26 +204,30 @@ func (t *Tap) put(p tapPacket, at time.Time) {
 	if p.hops == 0 {
 		p.hops = defaultHops
 	}
-	if t.err != nil {
-		return
-	}
-	if t.max != 0 && (t.cut > 0 || t.bytes+uint64(len(p.pkt)) > t.max) {
+	files := t.err == nil && t.buf != nil
+	if files && t.max != 0 && (t.cut > 0 || t.bytes+uint64(len(p.pkt)) > t.max) {
 		t.cut++
+		files = false
+	}
+	if !files && len(t.followers) == 0 {
 		return
 	}
-	t.bytes += uint64(len(p.pkt))
 	if p.src.Is4() {
 		t.packet = appendIPv4(t.packet[:0], &p)
 	} else {
 		t.packet = appendIPv6(t.packet[:0], &p)
 	}
-	if p.note != "" {
-		t.err = t.writeNoted(at, p.note)
-		return
+	if files {
+		t.bytes += uint64(len(p.pkt))
+		t.block = appendPacket(t.block[:0], at, t.packet, p.note, "")
+		_, t.err = t.buf.Write(t.block)
 	}
-	t.err = t.w.WritePacket(gopacket.CaptureInfo{
-		Timestamp: at, CaptureLength: len(t.packet), Length: len(t.packet),
-	}, t.packet)
+	if len(t.followers) > 0 {
+		t.block = appendPacket(t.block[:0], at, t.packet, p.note, t.work.of(&p))
+		for _, f := range t.followers {
+			f.add(t.block)
+		}
+	}
 }
 
 func appendIPv4(b []byte, p *tapPacket) []byte {

@@ -166,6 +166,9 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 		if q.observer != nil {
 			q.observer.Posted(q, wqe.posted())
 		}
+		if w := q.dev.work(); w != nil {
+			w.Posted(q, wqe.id, wqe.op, wqe.length)
+		}
 	}
 	return len(wrs), nil
 }
@@ -353,7 +356,8 @@ func (q *QP) complete(status WCStatus) bool {
 	if status == WCSuccess {
 		q.tallies.done.add(wqe.op)
 	}
-	if silent && q.observer == nil {
+	work := q.dev.work()
+	if silent && q.observer == nil && work == nil {
 		return true
 	}
 	wc := WC{ID: wqe.id, Status: status, Opcode: sendWCOpcode[wqe.op], QPN: q.qpn}
@@ -368,6 +372,9 @@ func (q *QP) complete(status WCStatus) bool {
 	}
 	if q.observer != nil {
 		q.observer.Completed(q, wc, !silent)
+	}
+	if work != nil {
+		work.Completed(q, wc, false)
 	}
 	return silent || q.sendCQ.push(&wc, false)
 }

@@ -74,6 +74,7 @@ type Server struct {
 	logs    logLimit
 	sock    *socketFile
 	tap     *rocev2.Tap
+	live    live
 	devices []*device
 	cm      *rdmacm.Manager // of all sessions: they share the network namespace's port spaces
 	tree    *tree.Tree
@@ -162,7 +163,7 @@ func (s *Server) open() (err error) {
 	s.class = sched.NewClass(procfs.Ready)
 	readers := rocev2.NewThreads(maxReaderThreads, s.class)
 	s.polling = sched.NewPolling(readers.Avoid)
-	shared := common{ecn: &ecn, tap: s.tap, threads: readers, class: s.class, log: s.log}
+	shared := common{ecn: &ecn, tap: s.tap, work: s.work(), threads: readers, class: s.class, log: s.log}
 	var devices []tree.Device
 	s.cfg.Devices = slices.Clone(s.cfg.Devices)
 	for i := range s.cfg.Devices {
@@ -300,6 +301,7 @@ func (s *Server) shutdown(endSessions func()) error {
 		for _, d := range s.devices {
 			d.verbs.Close()
 		}
+		s.endLive()
 		endSessions()
 		s.wg.Wait()
 		ended <- s.release()
