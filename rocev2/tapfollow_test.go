@@ -36,8 +36,8 @@ func readLive(t *testing.T, text []byte) (comments []string, r *capture.Reader) 
 	}
 }
 
-// TestFollow: who follows a capture gets the head, and each packet with its work request. The file
-// has neither these comments nor what came after its limit.
+// TestFollow: a follower of a capture gets the head, and each packet with its work request. The
+// file has neither these comments nor what came after its limit.
 func TestFollow(t *testing.T) {
 	var file bytes.Buffer
 	tap := must.Get[*Tap](t)(NewTap(&file, "x"))
@@ -90,8 +90,8 @@ func TestFollowSlow(t *testing.T) {
 	second.Stop()
 }
 
-// TestTapWorkBounds: datagrams to one queue pair are told apart by their senders, and what is
-// remembered is bounded.
+// TestTapWorkBounds: datagrams to one queue pair are told apart by their senders, and a Tap
+// remembers a bounded number.
 func TestTapWorkBounds(t *testing.T) {
 	tap := must.Get[*Tap](t)(NewLiveTap("x"))
 	f := tap.Follow()

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// The writer of package pcapgo knows no options of packets, so that a Tap writes its packets itself.
+// The writer of package pcapgo knows no options of packets, so that a Tap writes its packets
+// itself.
 
 // notePrefix begins the comment of a packet that has a note.
 const notePrefix = "gorxe: "

@@ -42,7 +42,6 @@ The exit code is 0 when the daemon or the reader has ended, 1 if no daemon is re
 
 Examples:
   tshark -i gorxe
-  tshark -i gorxe -o extcap.gorxe.wait:true
   gorxe extcap --capture --extcap-interface gorxe --fifo live.pcapng`
 }
 
@@ -115,7 +114,7 @@ func (c extcapCmd) capture(ctx context.Context) error {
 	defer context.AfterFunc(ctx, live.Close)()
 	err = live.CopyTo(fifo)
 	if ctx.Err() != nil || errors.Is(err, unix.EPIPE) {
-		return nil // who reads has what it wanted
+		return nil // the reader has what it wanted
 	}
 	return err
 }

@@ -96,8 +96,8 @@ func (s *Server) setTaps(tap *rocev2.Tap, work rxe.WorkTap) {
 	}
 }
 
-// liveTalk sends packets as they come, until the client or the daemon ends. Only who owns the daemon
-// may have the packets of all its users.
+// liveTalk sends packets as they come, until the client or the daemon ends. The
+// packets have the data of all users, so only root and the daemon's own user may have them.
 func (s *Server) liveTalk(conn *proto.Conn, uid uint32, u *tenant.Tenant) {
 	if !s.owns(uid) {
 		refuse(conn, errors.New("only root and the user of the daemon may capture: packets have the data of all users"))

@@ -9,8 +9,8 @@ import (
 	"github.com/gorxe/gorxe/internal/test/must"
 )
 
-// TestLive: the owner of a daemon gets a capture until it has enough or the daemon ends, a stranger
-// and one client too many get none, and nothing of a capture is left behind.
+// TestLive: the owner of a daemon gets a capture, until it has enough or the daemon ends. A
+// stranger and one client too many get none. Nothing of a capture is left behind.
 func TestLive(t *testing.T) {
 	s := startTest(t, Config{}, nil)
 	device := s.devices[0].engine

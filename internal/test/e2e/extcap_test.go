@@ -12,8 +12,8 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-// TestExtcap: tshark finds gorxe among its extcaps, and captures from a daemon that is running what
-// two programs of this host exchange, with the work request of each packet that requests.
+// TestExtcap: tshark finds gorxe among its extcaps. It captures from a running daemon what two
+// programs of this host exchange. A comment names the work request of each request.
 func TestExtcap(t *testing.T) {
 	notNative(t, "daemon")
 	need(t, "tshark", "ibv_rc_pingpong", "mount", "unshare")
@@ -57,7 +57,8 @@ func TestExtcap(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if len(p.Transport) == 0 || wire.Opcode(p.Transport[0]) > wire.RCSendOnly { // an acknowledgement
+		// an acknowledgement
+		if len(p.Transport) == 0 || wire.Opcode(p.Transport[0]) > wire.RCSendOnly {
 			continue
 		}
 		requests++
