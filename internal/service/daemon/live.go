@@ -173,4 +173,9 @@ func (t tapWork) Completed(q *rxe.QP, wc rxe.WC, receive bool) {
 }
 
 // work returns what sees the work requests of devices that are captured.
-func (s *Server) work() rxe.WorkTap { return nil }
+func (s *Server) work() rxe.WorkTap {
+	if s.journal == nil {
+		return nil
+	}
+	return s.journal
+}

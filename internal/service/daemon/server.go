@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/cm/rdmacm"
+	"github.com/gorxe/gorxe/internal/explain/work"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
@@ -75,6 +76,7 @@ type Server struct {
 	sock    *socketFile
 	tap     *rocev2.Tap
 	live    live
+	journal *work.Journal // of a verdict; nil: none
 	devices []*device
 	cm      *rdmacm.Manager // of all sessions: they share the network namespace's port spaces
 	tree    *tree.Tree
@@ -149,6 +151,9 @@ func (s *Server) open() (err error) {
 			return err
 		}
 		s.tap.Limit(s.cfg.CaptureMax)
+		if s.cfg.CaptureMax != 0 {
+			s.journal = work.New(time.Now)
+		}
 	}
 	if err := librxe.RaiseLimits(); err != nil {
 		return err
