@@ -98,7 +98,7 @@ func TestChartsOfWork(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
-	if found != 2 {
+	if found != 1 {
 		t.Errorf("%d lanes", found)
 	}
 }
