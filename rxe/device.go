@@ -74,6 +74,7 @@ type Device struct {
 
 	intercept atomic.Pointer[Interceptor]
 	tap       atomic.Pointer[Tap]
+	latency   latency
 	lateQPs   atomic.Int32 // QPs in ERR whose receives come late
 	pools     pools        // of packets that wait
 	runQueue  runQueue     // between QPs of this device

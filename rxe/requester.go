@@ -81,7 +81,7 @@ func (q *QP) begin(wqe *sendEntry) hold {
 		packets = readPackets(wqe.length, q.mtu())
 	}
 	wqe.begin(q.send.psn, packets)
-	q.tapBegan(wqe)
+	q.began(wqe)
 	return goOn
 }
 

@@ -41,6 +41,8 @@ type sendEntry struct {
 
 	fault *sendFault // nil: none
 
+	began Time // of a request that is timed
+
 	imm        uint32
 	invRKey    wire.RKey
 	remoteAddr uint64
@@ -348,6 +350,9 @@ var sendWCOpcode = [opMask + 1]WCOpcode{
 // queue overflowed.
 func (q *QP) complete(status WCStatus) bool {
 	wqe := q.sq.at(q.sq.cons)
+	if timed(q.sq.cons) && wqe.began != 0 && status == WCSuccess {
+		q.dev.latency.add(q.Now() - wqe.began)
+	}
 	q.sq.cons++
 	if q.onSendDone != nil {
 		q.onSendDone(1)

@@ -37,8 +37,11 @@ func (d *Device) work() WorkTap {
 	return nil
 }
 
-// tapBegan tells that a work request got its PSNs.
-func (q *QP) tapBegan(wqe *sendEntry) {
+// began notes that the work request at hand got its PSNs.
+func (q *QP) began(wqe *sendEntry) {
+	if timed(q.send.cur) {
+		wqe.began = q.Now()
+	}
 	w := q.dev.work()
 	if w == nil {
 		return
