@@ -88,12 +88,11 @@ func (f *Follower) Read(buf []byte) []byte {
 // appendDrops appends an Interface Statistics Block that says how many packets were left out
 // (draft-ietf-opsawg-pcapng, 4.6).
 func appendDrops(b []byte, n uint64) []byte {
-	const block, length, ifDrop = 5, 40, 5
-	for _, v := range [...]uint32{block, length, 0, 0, 0, ifDrop | 8<<16} {
+	for _, v := range [...]uint32{statisticsBlock, statisticsLength, 0, 0, 0, optionIfDrop} {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	b = binary.LittleEndian.AppendUint64(b, n)
-	return binary.LittleEndian.AppendUint32(append(b, 0, 0, 0, 0), length)
+	return binary.LittleEndian.AppendUint32(append(b, 0, 0, 0, 0), statisticsLength)
 }
 
 // tapWork knows which work requests the packets of queue pairs are of.
@@ -118,8 +117,6 @@ type tapRequest struct {
 	first, last wire.PSN
 	id          uint64
 }
-
-const tapRequestBytes = 16
 
 // Work tells that packets first to last of queue pair own, to the queue pair dest, are of the work
 // request id. datagram says that they name their sender. It remembers this only for followers.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rocev2/capture"
@@ -93,6 +94,9 @@ func TestFollowSlow(t *testing.T) {
 // TestTapWorkBounds: datagrams to one queue pair are told apart by their senders, and a Tap
 // remembers a bounded number.
 func TestTapWorkBounds(t *testing.T) {
+	if n := unsafe.Sizeof(tapRequest{}); n != tapRequestBytes {
+		t.Errorf("a request takes %d bytes", n)
+	}
 	tap := must.Get[*Tap](t)(NewLiveTap("x"))
 	f := tap.Follow()
 	defer f.Stop()

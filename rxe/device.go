@@ -72,9 +72,7 @@ type Device struct {
 	ahs         numTable[AH]
 	xrcSRQs     numTable[SRQ] // those of XRC
 
-	intercept atomic.Pointer[Interceptor]
-	tap       atomic.Pointer[Tap]
-	latency   latency
+	observed
 	lateQPs   atomic.Int32 // QPs in ERR whose receives come late
 	pools     pools        // of packets that wait
 	runQueue  runQueue     // between QPs of this device
@@ -86,6 +84,13 @@ type Device struct {
 
 	whole Subdevice
 	registry
+}
+
+// observed is what sees packets and work requests.
+type observed struct {
+	intercept atomic.Pointer[Interceptor]
+	tap       atomic.Pointer[Tap]
+	latency   latency
 }
 
 // registry has the objects that no number finds.

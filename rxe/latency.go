@@ -3,6 +3,7 @@ package rxe
 import (
 	"math/bits"
 	"sync/atomic"
+	"time"
 )
 
 // Latency counts send work requests by how long they took: from when they got their PSNs until
@@ -25,7 +26,7 @@ func timed(slot uint32) bool { return slot%LatencySample == 0 }
 
 func (l *latency) add(took Time) {
 	took = max(took, 0)
-	micros := uint64(took) / 1000
+	micros := uint64(time.Duration(took) / time.Microsecond)
 	l.buckets[min(bits.Len64(micros), latencyBuckets-1)].Add(1)
 	l.sum.Add(uint64(took))
 }

@@ -374,8 +374,8 @@ const (
 	// sendEntryBytes is the memory of a sendEntry without its lists, but with its fault and its
 	// bind.
 	sendEntryBytes = 320
-	// LatencySample is how many work requests of a queue pair come for each one that is timed. Half:
-	// two more readings of the clock in eight requests.
+	// LatencySample is how many work requests of a queue pair come for each one that is timed.
+	// Half: two more readings of the clock in eight requests.
 	LatencySample = 16
 	// latencyBuckets are powers of two, from 1 µs to 16 s and above.
 	latencyBuckets = 26

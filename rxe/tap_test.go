@@ -49,12 +49,13 @@ func TestSetTap(t *testing.T) {
 	}
 }
 
-// TestLatency: one in LatencySample of a queue pair's work requests counts, by the time that it took,
-// and one that fails does not.
+// TestLatency: one in LatencySample of a queue pair's work requests counts, by the time that it
+// took, and one that fails does not.
 func TestLatency(t *testing.T) {
 	d := newLocalPair(t, 1, 1<<20, 1024, nil)
 	a, clock := d.qps[0], d.dev.cfg.Clock.(*armRecorder)
-	d.dev.SetTap(&Tap{Packets: func(*wire.Burst) { clock.now += 2_500_000 }}) // a request, and its acknowledgement
+	// a request, and its acknowledgement
+	d.dev.SetTap(&Tap{Packets: func(*wire.Burst) { clock.now += 2_500_000 }})
 	for range 3 * LatencySample {
 		_, err := a.PostSend([]SendWR{{ID: 1, Op: WRWrite, RKey: d.mr.RKey(), SGL: []SGE{{Length: 1000, LKey: d.mr.LKey()}}}})
 		must.OK(t, err)

@@ -49,7 +49,8 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// TestDetailOfCaptures: -q prints less than without a flag, -v more, and both together are an error.
+// TestDetailOfCaptures: -q prints less than without a flag, -v more, and both together are an
+// error.
 func TestDetailOfCaptures(t *testing.T) {
 	const file = "../../testdata/pcaps/netem_corrupt2.pcap"
 	for _, command := range []string{"check", "show", "replay"} {

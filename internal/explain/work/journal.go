@@ -26,30 +26,33 @@ const (
 
 // Request is a work request. Times count from the start of the journal.
 type Request struct {
-	ID      uint64        `json:"id"`
-	Op      string        `json:"op"`
-	Receive bool          `json:"receive,omitempty"`
-	Status  string        `json:"status,omitempty"` // as IBV_WC_RETRY_EXC_ERR; empty: it did not complete
-	Failed  bool          `json:"failed,omitempty"`
-	Bytes   uint32        `json:"bytes,omitempty"`
-	Posted  time.Duration `json:"posted"` // of a receive: as Done, because posted receives are not seen
-	Done    time.Duration `json:"done"`   // 0: it did not complete
-	Began   bool          `json:"began,omitempty"`
-	First   uint32        `json:"first,omitempty"` // PSN, if it began
-	Last    uint32        `json:"last,omitempty"`
+	ID      uint64 `json:"id"`
+	Op      string `json:"op"`
+	Receive bool   `json:"receive,omitempty"`
+	// as IBV_WC_RETRY_EXC_ERR; empty: it did not complete
+	Status string `json:"status,omitempty"`
+	Failed bool   `json:"failed,omitempty"`
+	Bytes  uint32 `json:"bytes,omitempty"`
+	// of a receive: as Done, because posted receives are not seen
+	Posted time.Duration `json:"posted"`
+	Done   time.Duration `json:"done"` // 0: it did not complete
+	Began  bool          `json:"began,omitempty"`
+	First  uint32        `json:"first,omitempty"` // PSN, if it began
+	Last   uint32        `json:"last,omitempty"`
 }
 
 // Queue is what one queue pair did.
 type Queue struct {
-	QPN       uint32    `json:"qpn"`
-	Posted    uint64    `json:"posted"`
-	Completed uint64    `json:"completed"` // of those posted
-	Received  uint64    `json:"received"`
-	Failed    uint64    `json:"failed"`
-	Stride    uint64    `json:"stride"`             // of requests that succeeded, one in so many is in the list
-	LeftOut   uint64    `json:"left_out,omitempty"` // of those that failed
-	Requests  []Request `json:"requests"`
-	Depth     Depth     `json:"depth"` // requests under way
+	QPN       uint32 `json:"qpn"`
+	Posted    uint64 `json:"posted"`
+	Completed uint64 `json:"completed"` // of those posted
+	Received  uint64 `json:"received"`
+	Failed    uint64 `json:"failed"`
+	// of requests that succeeded, one in so many is in the list
+	Stride   uint64    `json:"stride"`
+	LeftOut  uint64    `json:"left_out,omitempty"` // of those that failed
+	Requests []Request `json:"requests"`
+	Depth    Depth     `json:"depth"` // requests under way
 }
 
 // Report is what a journal knows.

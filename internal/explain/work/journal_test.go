@@ -74,8 +74,9 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestJournalBounds: a long run keeps all failed requests and a part of the others, says which part,
-// and knows how many were under way of all. Queue pairs and requests under way have bounds, too.
+// TestJournalBounds: a long run keeps all failed requests and a part of the others, says which
+// part, and knows how many were under way of all. Queue pairs and requests under way have bounds,
+// too.
 func TestJournalBounds(t *testing.T) {
 	c := &clock{time.Unix(1, 0)}
 	j, qps := New(c.now), queuePairs(t, maxQueues+3)
@@ -131,7 +132,7 @@ func TestJournalBounds(t *testing.T) {
 	}
 }
 
-// TestJournalOfAnother: a queue pair that gets the number of one that is gone begins anew.
+// TestJournalOfAnother: a queue pair that gets the number of one that is gone begins again.
 func TestJournalOfAnother(t *testing.T) {
 	c := &clock{time.Unix(1, 0)}
 	j, qps := New(c.now), queuePairs(t, 2)
