@@ -629,6 +629,17 @@
   const wrong = l => l.kinds.reduce((sum, kind) => sum + (ordinary.has(kind.kind) ? 0 : kind.seen), 0);
   lane.selectedIndex = data.lanes.reduce((best, l, i) => wrong(l) > wrong(data.lanes[best]) || wrong(l) === wrong(data.lanes[best]) && l.messages > data.lanes[best].messages ? i : best, 0);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  // Most of a run may be without packets: then the first view is the part with them, and with what
+  // went wrong.
+  const busy = data.lanes.flatMap(l => [l.bytes, l.latency].filter(s => s.bins.length > 0).map(s => [s.bins[0][0] * s.width, (s.bins[s.bins.length - 1][0] + 1) * s.width]))
+    .concat(data.events.filter(e => e.bad).map(e => [e.at, e.at]));
+  const start = Math.min(...busy.map(b => b[0])), end = Math.max(...busy.map(b => b[1]));
+  if (busy.length > 0 && (end - start) * 2 < whole) {
+    const room = Math.max((end - start) * 0.05, least);
+    view.from = Math.max(start - room, -whole * 0.01);
+    view.to = Math.min(end + room, whole);
+    chosen.textContent = "This is the part of the run with packets and errors; \u201call\u201d shows the whole run.";
+  }
   let width = 0;
   new ResizeObserver(() => {
     if (root.clientWidth !== width) {
