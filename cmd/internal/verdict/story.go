@@ -104,7 +104,7 @@ func (r *Run) work() (list []ladder.QPWork) {
 			q := &rep.Queues[i]
 			w := ladder.QPWork{QPN: wire.QPN(q.QPN), Since: rep.Started}
 			depth := q.Depth.Until(rep.Until)
-			w.Stride, w.LeftOut, w.Depth.Width = q.Stride, q.LeftOut, depth.Width
+			w.Stride, w.LeftOut, w.Depth.Start, w.Depth.Width = q.Stride, q.LeftOut, depth.Start, depth.Width
 			for _, s := range depth.Steps {
 				w.Depth.Most = append(w.Depth.Most, s.Most)
 			}

@@ -20,14 +20,16 @@ type Step struct {
 
 // Depth is how many requests were under way over time.
 type Depth struct {
+	Start time.Duration `json:"start"` // of the first step
 	Width time.Duration `json:"width"`
 	Steps []Step        `json:"steps"`
 }
 
 func (d *Depth) add(at time.Duration, n uint64) {
 	if d.Width == 0 {
-		d.Width = firstStep
+		d.Start, d.Width = at, firstStep
 	}
+	at -= d.Start
 	for at/d.Width >= maxSteps {
 		d.double()
 	}
@@ -51,6 +53,7 @@ func (d *Depth) last() uint64 {
 // Until returns the depth up to the end of a run.
 func (d *Depth) Until(end time.Duration) Depth {
 	out := d.clone()
+	end -= d.Start
 	for out.last() > 0 && end/out.Width >= maxSteps {
 		out.double()
 	}
@@ -75,4 +78,4 @@ func (d *Depth) double() {
 	d.Steps = d.Steps[:(len(d.Steps)+1)/2]
 }
 
-func (d *Depth) clone() Depth { return Depth{d.Width, slices.Clone(d.Steps)} }
+func (d *Depth) clone() Depth { return Depth{d.Start, d.Width, slices.Clone(d.Steps)} }

@@ -68,8 +68,8 @@ func TestJournal(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	depth := x.Depth.Until(r.Until)
-	at := func(d time.Duration) uint64 { return depth.Steps[d/depth.Width].Most }
-	if at(ms) != 1 || at(2*ms) != 2 || at(3*ms-depth.Width) != 2 || at(4*ms+2*depth.Width) != 0 || at(14*ms) != 1 {
+	at := func(d time.Duration) uint64 { return depth.Steps[(d-depth.Start)/depth.Width].Most }
+	if depth.Start != ms || at(ms) != 1 || at(2*ms) != 2 || at(3*ms-depth.Width) != 2 || at(4*ms+2*depth.Width) != 0 || at(14*ms) != 1 {
 		t.Errorf("the depth is %+v", depth)
 	}
 }

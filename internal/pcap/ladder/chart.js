@@ -417,8 +417,8 @@
     const l = data.lanes[lane.selectedIndex], lists = [l.bytes, l.latency].filter(s => s.bins.length > 0);
     if (lists.length > 0) {
       const works = requests(l);
-      const from = Math.min(...lists.map(s => s.bins[0][0] * s.width), ...works.slice(0, 1).map(r => r.posted));
-      const to = Math.max(...lists.map(s => (s.bins[s.bins.length - 1][0] + 1) * s.width), ...works.slice(-1).map(r => r.status ? r.done : r.posted));
+      const from = Math.min(...lists.map(s => s.start + s.bins[0][0] * s.width), ...works.slice(0, 1).map(r => r.posted));
+      const to = Math.max(...lists.map(s => s.start + (s.bins[s.bins.length - 1][0] + 1) * s.width), ...works.slice(-1).map(r => r.status ? r.done : r.posted));
       look(from - (to - from) * 0.02, to + (to - from) * 0.02);
     }
   };
@@ -631,7 +631,7 @@
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   // Most of a run may be without packets: then the first view is the part with them, and with what
   // went wrong.
-  const busy = data.lanes.flatMap(l => [l.bytes, l.latency].filter(s => s.bins.length > 0).map(s => [s.bins[0][0] * s.width, (s.bins[s.bins.length - 1][0] + 1) * s.width]))
+  const busy = data.lanes.flatMap(l => [l.bytes, l.latency].filter(s => s.bins.length > 0).map(s => [s.start + s.bins[0][0] * s.width, s.start + (s.bins[s.bins.length - 1][0] + 1) * s.width]))
     .concat(data.events.filter(e => e.bad).map(e => [e.at, e.at]));
   const start = Math.min(...busy.map(b => b[0])), end = Math.max(...busy.map(b => b[1]));
   if (busy.length > 0 && (end - start) * 2 < whole) {

@@ -79,7 +79,7 @@ type tookData struct {
 }
 
 func (b *bins) data() seriesData {
-	d := seriesData{Width: b.width, Bins: [][4]uint64{}}
+	d := seriesData{Width: b.width, Start: b.start, Bins: [][4]uint64{}}
 	for i, x := range b.list {
 		if x.n > 0 {
 			d.Bins = append(d.Bins, [4]uint64{uint64(i), x.n, x.sum, x.most})
