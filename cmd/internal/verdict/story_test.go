@@ -58,8 +58,8 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// TestBlameRule: a fault rule is named with when it first hit, and errors may follow from it only if
-// there are some.
+// TestBlameRule: a fault rule is named with when it first hit, and errors may follow from it only
+// if there are some.
 func TestBlameRule(t *testing.T) {
 	start := time.Unix(100, 0)
 	first := &fault.Event{Time: start.Add(1500 * time.Millisecond), QP: 0x11}

@@ -222,8 +222,8 @@ func TestManyFlows(t *testing.T) {
 	}
 }
 
-// TestBinsBegin: a series begins with its first value, so that what happens late in a run is as fine
-// as what happens early.
+// TestBinsBegin: a series begins with its first value. The late part of a run is as fine as the
+// early part.
 func TestBinsBegin(t *testing.T) {
 	var b bins
 	b.add(10*time.Second, 1)
