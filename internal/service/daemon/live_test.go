@@ -47,7 +47,7 @@ func TestLive(t *testing.T) {
 	var text bytes.Buffer
 	ended := make(chan error)
 	go func() { ended <- all[0].CopyTo(&text) }()
-	s.stop()
+	must.OK(t, s.stop())
 	if err := <-ended; err != nil || !bytes.HasPrefix(text.Bytes(), []byte("\x0a\x0d\x0d\x0a")) {
 		t.Errorf("the capture of a daemon that ends: %v, %d bytes", err, text.Len())
 	}
