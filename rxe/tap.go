@@ -42,10 +42,13 @@ func (q *QP) began(wqe *sendEntry) {
 	if timed(q.send.cur) {
 		wqe.began = q.Now()
 	}
-	w := q.dev.work()
-	if w == nil {
-		return
+	if w := q.dev.work(); w != nil {
+		q.tell(w, wqe)
 	}
+}
+
+// tell tells that a work request got its PSNs.
+func (q *QP) tell(w WorkTap, wqe *sendEntry) {
 	route, peer := q.route, q.attr.DestQPN
 	if q.typ == QPUD {
 		route, peer = wqe.to.route, wqe.to.num
