@@ -77,6 +77,9 @@ func (pd *PD) checkInit(op string, a *QPInitAttr) error {
 	case a.SRQ != nil && a.SRQ.dev != pd.dev:
 		return invalid(op, "srq", "is not of this device", "use an SRQ of the PD's context")
 	}
+	if err := pd.dev.cfg.Quirks.checkType(op, a.Type); err != nil {
+		return err
+	}
 	return pd.sub.CheckQPCap(&a.Cap, a.SRQ != nil)
 }
 

@@ -94,6 +94,8 @@ func TestLayout(t *testing.T) {
 		{"sizeof(struct mlx5_ib_create_srq)", int(unsafe.Sizeof(CreateSRQReq{}))},
 		{"sizeof(struct mlx5_ib_create_qp)", int(unsafe.Sizeof(CreateQPReq{}))},
 		{cabi.Offset("mlx5_ib_create_qp", "bfreg_index"), int(unsafe.Offsetof(CreateQPReq{}.BFRegIndex))},
+		{"MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE", hasECE}, {"sizeof(struct mlx5_ib_modify_qp_resp)", int(unsafe.Sizeof(ModifyQPResp{}))},
+		{cabi.Offset("mlx5_ib_modify_qp_resp", "ece_options"), int(unsafe.Offsetof(ModifyQPResp{}.ECEOptions))},
 		{"sizeof(struct mlx5_ib_create_qp_resp)", int(unsafe.Sizeof(CreateQPResp{}))},
 	}
 	exprs := make([]string, len(tests))

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/profile"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/test/must"
@@ -51,7 +52,7 @@ func newProgram(t testing.TB, dev *rxe.Device) *program {
 
 func newProgramOf(t testing.TB, dev *rxe.Device, libCaps uint64) *program {
 	t.Helper()
-	c := must.Get[provider.Context](t)(Driver{Profile: ConnectX6}.Open(provider.Open{
+	c := must.Get[provider.Context](t)(New(profile.ConnectX6, nil).Open(provider.Open{
 		Device: dev.Whole(), Budget: quota.New(quota.Cost{}), Offsets: provider.NewOffsets()}))
 	t.Cleanup(func() { c.Close(false) })
 	p := &program{t: t, dev: dev, ctx: c.(*userContext), end: memBase,
