@@ -33,7 +33,7 @@ PACKETS    ?= 1000000
 PREFIX     ?= $(if $(shell test -w /usr/local && echo yes),/usr/local,$(HOME)/.local)
 
 .DEFAULT_GOAL := help
-.PHONY: help have-go install uninstall build packages debians test-packages test-containers test-kubernetes test-labs demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
+.PHONY: help have-go install uninstall build pictures packages debians test-packages test-containers test-kubernetes test-labs demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ install: ## Install gorxe, manual pages and completion into PREFIX=/usr/local, o
 
 uninstall: ## Remove what make install has installed
 	@./scripts/install.sh --remove "$(DESTDIR)" "$(PREFIX)"
+
+pictures: build ## Record docs/session.svg and docs/verdict.png again, from real runs; best on a quiet machine
+	$(GO) run ./scripts/recording
+	./scripts/verdict-picture.sh
 
 packages: have-go ## Make archives, deb, rpm, apk, SBOMs and checksums in bin/packages, offline
 	@echo "compiling the program that makes packages (once; minutes on two cores)"

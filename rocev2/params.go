@@ -119,4 +119,15 @@ const (
 	tapBuffer = 1 << 16
 	// maxNote bounds a comment in a capture, in bytes.
 	maxNote = 1 << 10
+	// followerBytes is what waits for a program that follows a capture. Twice: its user pays more.
+	// Half: a program that stands still for a moment misses packets earlier.
+	followerBytes = 4 << 20
+	// tapPeers and tapRequests bound the work requests that a capture knows: queue pairs, and
+	// requests of each. More requests are under way only with very deep queues.
+	tapPeers, tapRequests = 1 << 10, 1 << 8
+	// tapRequestBytes is the memory of one of them (TestTapWorkBounds).
+	tapRequestBytes = 16
+	// statisticsBlock is an Interface Statistics Block of pcapng with one option, isb_ifdrop, of
+	// eight bytes.
+	statisticsBlock, statisticsLength, optionIfDrop = 5, 40, 5 | 8<<16
 )

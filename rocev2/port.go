@@ -53,7 +53,7 @@ type Config struct {
 	Mark wire.QPNMark
 
 	Log *slog.Logger // nil discards
-	Tap *Tap         // captures all packets; nil for none
+	Tap *Tap         // captures all packets; nil for none (see Port.SetTap)
 
 	// SourcePorts is the number of UDP source ports per address, 1 to 64. 0 means
 	// DefaultSourcePorts, or 1 on a loopback interface: no router there chooses a
@@ -79,6 +79,7 @@ type Config struct {
 type Port struct {
 	cfg      Config
 	log      *slog.Logger
+	tap      atomic.Pointer[Tap]
 	at       atomic.Pointer[attachment]
 	counters Counters
 
@@ -132,6 +133,7 @@ func Open(cfg Config) (*Port, error) {
 		endpoints: make(map[netip.Addr]*endpoint), groups: make(map[netip.Addr]*group),
 		closeTimeout: defaultCloseTimeout,
 	}
+	p.tap.Store(cfg.Tap)
 	p.attach(link)
 	p.filter.init(p)
 	p.drops.open()
@@ -252,6 +254,9 @@ func (p *Port) Info() PortInfo {
 	info.GIDs, info.MAC = slices.Clone(info.GIDs), slices.Clone(info.MAC)
 	return info
 }
+
+// SetTap sets what captures the packets, in place of the Tap before; nil: nothing does.
+func (p *Port) SetTap(t *Tap) { p.tap.Store(t) }
 
 // Counters returns the port's statistics. They are live; this call refreshes the drop counters.
 func (p *Port) Counters() *Counters {

@@ -154,7 +154,7 @@ func (r *reader) accept(buf []byte, meta rxMeta, src netip.Addr, srcPort uint16)
 		default:
 			c.ICRCErrors.Add(1)
 		}
-		if tap := r.port.cfg.Tap; tap != nil {
+		if tap := r.port.tap.Load(); tap != nil {
 			tap.received(pkt, src, r.addr, srcPort, r.port.cfg.Port, meta, id, df || !ok)
 		}
 		if len(rest) == 0 {

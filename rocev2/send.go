@@ -166,7 +166,7 @@ func (p *Port) flush(b *sendBatch) {
 	}
 	waited := false
 	for done := 0; done < b.n; {
-		n, errno := p.cfg.Tap.send(b.fd, b.msgs[done:b.n], b.messages[done:b.n], b.iovs[:], p.cfg.Port)
+		n, errno := p.tap.Load().send(b.fd, b.msgs[done:b.n], b.messages[done:b.n], b.iovs[:], p.cfg.Port)
 		p.counters.SendCalls.Add(1)
 		for i := done; i < done+n; i++ {
 			p.counters.SentPackets.Add(uint64(b.messages[i].n))
@@ -233,7 +233,7 @@ func (p *Port) sendOne(fd int, c *message, pkt []byte) {
 	p.seal(&one[0], pkt, 0)
 	setIovec(&iovs[0], pkt)
 	p.prepare(&msg[0], &slot, &one[0], iovs[:])
-	_, errno := p.cfg.Tap.send(fd, msg[:], one[:], iovs[:], p.cfg.Port)
+	_, errno := p.tap.Load().send(fd, msg[:], one[:], iovs[:], p.cfg.Port)
 	p.counters.SendCalls.Add(1)
 	if errno != 0 {
 		p.countDrop(errno, 1)

@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"io"
 	"net/netip"
@@ -9,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
 	"github.com/gorxe/gorxe/wire"
@@ -23,30 +23,53 @@ import (
 // A Tap is safe for concurrent use.
 type Tap struct {
 	mu     sync.Mutex
-	w      *pcapgo.NgWriter
-	buf    *bufio.Writer
-	file   *tapFile // nil if the caller owns the writer
+	head   []byte        // of the file: its interfaces
+	buf    *bufio.Writer // nil: there is no file
+	file   *tapFile      // nil if the caller owns the writer
 	packet []byte
+	block  []byte // that has it
 	err    error
 	max    uint64 // bytes of packets; 0: without limit
 	bytes  uint64 // of packets, so far
 	cut    uint64 // packets left out, since max was reached
-	frames int    // the interface of Ethernet frames; 0: there was none yet
+	frames bool   // the file has the interface of Ethernet frames
+
+	followers []*Follower
+	work      tapWork // of the followers' comments
 }
 
 // NewTap returns a Tap that writes to w, as a capture of the interface ifname.
 func NewTap(w io.Writer, ifname string) (*Tap, error) {
-	t := &Tap{buf: bufio.NewWriterSize(w, tapBuffer)}
-	ng, err := pcapgo.NewNgWriterInterface(t.buf, pcapgo.NgInterface{
+	head, err := tapHead(ifname)
+	if err != nil {
+		return nil, &PortError{Op: "write", Object: "capture of " + ifname, Cause: err}
+	}
+	t := &Tap{head: head, buf: bufio.NewWriterSize(w, tapBuffer)}
+	_, t.err = t.buf.Write(head)
+	return t, nil
+}
+
+// NewLiveTap returns a Tap without a file: it is for followers.
+func NewLiveTap(ifname string) (*Tap, error) {
+	head, err := tapHead(ifname)
+	if err != nil {
+		return nil, &PortError{Op: "write", Object: "capture of " + ifname, Cause: err}
+	}
+	return &Tap{head: head}, nil
+}
+
+// tapHead returns what a file has before its first packet.
+func tapHead(ifname string) ([]byte, error) {
+	var b bytes.Buffer
+	ng, err := pcapgo.NewNgWriterInterface(&b, pcapgo.NgInterface{
 		Name:       ifname,
 		LinkType:   layers.LinkTypeRaw,
 		SnapLength: 0, // unlimited
 	}, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "gorxe"}})
-	if err != nil {
-		return nil, &PortError{Op: "write", Object: "capture of " + ifname, Cause: err}
+	if err == nil {
+		err = ng.Flush()
 	}
-	t.w = ng
-	return t, nil
+	return b.Bytes(), err
 }
 
 // Limit bounds the capture to about max bytes of packets. Later packets are left out and counted.
@@ -72,10 +95,7 @@ func (t *Tap) Flush() error {
 }
 
 func (t *Tap) flush() error {
-	if t.err == nil {
-		t.err = t.w.Flush()
-	}
-	if t.err == nil {
+	if t.err == nil && t.buf != nil {
 		t.err = t.buf.Flush()
 	}
 	return t.err
@@ -121,17 +141,50 @@ func (t *Tap) WriteNoted(route *wire.Route, pkt []byte, id uint16, damage uint32
 func (t *Tap) Frame(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err != nil || t.exceeds(len(b)) {
+	files := t.err == nil && t.buf != nil && !t.exceeds(len(b))
+	if !files && len(t.followers) == 0 {
 		return
 	}
-	if t.frames == 0 {
-		if t.frames, t.err = t.w.AddInterface(pcapgo.NgInterface{Name: "raw", LinkType: layers.LinkTypeEthernet}); t.err != nil {
+	if !t.frames {
+		// A file without frames has one interface, so that it can become a pcap file.
+		var described []byte
+		if described, t.err = frameInterface(); t.err != nil {
 			return
 		}
+		t.frames = true
+		t.head = append(t.head, described...)
+		if t.buf != nil {
+			_, t.err = t.buf.Write(described)
+		}
+		for _, f := range t.followers {
+			f.describe(described)
+		}
 	}
-	t.err = t.w.WritePacket(gopacket.CaptureInfo{
-		Timestamp: time.Now(), CaptureLength: len(b), Length: len(b), InterfaceIndex: t.frames,
-	}, b)
+	t.block = appendPacket(t.block[:0], 1, time.Now(), b, "", "")
+	if files && t.err == nil {
+		_, t.err = t.buf.Write(t.block)
+	}
+	for _, f := range t.followers {
+		f.add(t.block)
+	}
+}
+
+// frameInterface returns the description of the second interface, which has Ethernet frames.
+func frameInterface() ([]byte, error) {
+	var b bytes.Buffer
+	ng, err := pcapgo.NewNgWriter(&b, layers.LinkTypeRaw)
+	if err != nil {
+		return nil, err
+	}
+	if err := ng.Flush(); err != nil {
+		return nil, err
+	}
+	first := b.Len()
+	if _, err := ng.AddInterface(pcapgo.NgInterface{Name: "raw", LinkType: layers.LinkTypeEthernet}); err != nil {
+		return nil, err
+	}
+	err = ng.Flush()
+	return b.Bytes()[first:], err
 }
 
 // exceeds counts a packet, and reports whether it is beyond the limit. t.mu is locked.
@@ -213,10 +266,8 @@ func (t *Tap) put(p tapPacket, at time.Time) {
 	if p.hops == 0 {
 		p.hops = defaultHops
 	}
-	if t.err != nil {
-		return
-	}
-	if t.exceeds(len(p.pkt)) {
+	files := t.err == nil && t.buf != nil && !t.exceeds(len(p.pkt))
+	if !files && len(t.followers) == 0 {
 		return
 	}
 	if p.src.Is4() {
@@ -224,13 +275,16 @@ func (t *Tap) put(p tapPacket, at time.Time) {
 	} else {
 		t.packet = appendIPv6(t.packet[:0], &p)
 	}
-	if p.note != "" {
-		t.err = t.writeNoted(at, p.note)
-		return
+	if files {
+		t.block = appendPacket(t.block[:0], 0, at, t.packet, p.note, "")
+		_, t.err = t.buf.Write(t.block)
 	}
-	t.err = t.w.WritePacket(gopacket.CaptureInfo{
-		Timestamp: at, CaptureLength: len(t.packet), Length: len(t.packet),
-	}, t.packet)
+	if len(t.followers) > 0 {
+		t.block = appendPacket(t.block[:0], 0, at, t.packet, p.note, t.work.of(&p))
+		for _, f := range t.followers {
+			f.add(t.block)
+		}
+	}
 }
 
 func appendIPv4(b []byte, p *tapPacket) []byte {

@@ -47,3 +47,28 @@ func TestTapFrame(t *testing.T) {
 		t.Errorf("%v", links)
 	}
 }
+
+// TestFollowFrames: live copies have Ethernet frames, those that begin before the first one and those
+// that begin after it.
+func TestFollowFrames(t *testing.T) {
+	tap := must.Get[*Tap](t)(NewLiveTap("x"))
+	early := tap.Follow()
+	defer early.Stop()
+	frame := make([]byte, 60)
+	tap.Frame(frame)
+	late := tap.Follow()
+	defer late.Stop()
+	tap.Frame(frame)
+	for f, want := range map[*Follower]int{early: 2, late: 1} {
+		r := must.Get[*capture.Reader](t)(capture.NewReader(bytes.NewReader(f.Read(nil))))
+		got := 0
+		for p := (capture.Packet{}); r.Next(&p) == nil; got++ {
+			if p.Link != capture.LinkEthernet || !bytes.Equal(p.Frame, frame) {
+				t.Errorf("%v: % x", p.Link, p.Frame)
+			}
+		}
+		if got != want {
+			t.Errorf("%d frames, not %d", got, want)
+		}
+	}
+}

@@ -251,6 +251,9 @@ func (q *QP) pushRecv(wc *WC, solicited bool) bool {
 	if q.observer != nil {
 		q.observer.Completed(q, *wc, true)
 	}
+	if w := q.dev.work(); w != nil {
+		w.Completed(q, *wc, true)
+	}
 	return q.recvCQ.push(wc, solicited)
 }
 

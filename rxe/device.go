@@ -51,8 +51,7 @@ type Config struct {
 	Mark wire.QPNMark
 	// Filter, if set, learns which packets are of use.
 	Filter Filter
-	// Tap sees the packets that pass between QPs of this device, which reach no
-	// Link. Without it such packets need not be formed at all.
+	// Tap is Tap.Packets of the device's first Tap; nil: there is none at first.
 	Tap func(b *wire.Burst)
 }
 
@@ -74,7 +73,7 @@ type Device struct {
 	ahs         numTable[AH]
 	xrcSRQs     numTable[SRQ] // those of XRC
 
-	intercept atomic.Pointer[Interceptor]
+	observed
 	lateQPs   atomic.Int32 // QPs in ERR whose receives come late
 	pools     pools        // of packets that wait
 	runQueue  runQueue     // between QPs of this device
@@ -86,6 +85,13 @@ type Device struct {
 
 	whole Subdevice
 	registry
+}
+
+// observed is what sees packets and work requests.
+type observed struct {
+	intercept atomic.Pointer[Interceptor]
+	tap       atomic.Pointer[Tap]
+	latency   latency
 }
 
 // registry has the objects that no number finds.
@@ -118,6 +124,9 @@ func New(cfg Config) (*Device, error) {
 		cfg:      cfg,
 		ecn:      DefaultECN(),
 		registry: registry{pds: make(map[*PD]struct{}), cqs: make(map[*CQ]struct{}), srqs: make(map[*SRQ]struct{}), xrcds: make(map[*XRCD]struct{}), files: make(map[any]*XRCD)},
+	}
+	if cfg.Tap != nil {
+		d.SetTap(&Tap{Packets: cfg.Tap})
 	}
 	d.whole = Subdevice{dev: d, attr: DefaultLimits(), memory: unlimited, uc: unlimited}
 	limits := &d.whole.attr

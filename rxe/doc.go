@@ -30,7 +30,7 @@
 //	chaos       chaos.go chaos_receive.go chaos_place.go breakage.go
 //	payload     gather.go superpacket.go spans.go sender.go opcodes.go
 //	passing on  run_queue.go loopback.go inbox.go gate.go pool.go step.go outbox.go tally.go align.go
-//	objects     device.go subdevice.go pd.go cq.go srq.go xrc.go blocking.go recvq.go mr.go mw.go keys.go nullmem.go ah.go mcast.go
+//	objects     device.go tap.go latency.go subdevice.go pd.go cq.go srq.go xrc.go blocking.go recvq.go mr.go mw.go keys.go nullmem.go ah.go mcast.go
 //	objects     frames.go filter.go filterpeers.go port.go speed.go table.go qp.go snapshot.go failure.go counters.go
 //	values      observer.go qpattr.go strings.go errors.go events.go work.go attr.go deviceattr.go limits.go deps.go
 //	values      quirks.go params.go doc.go

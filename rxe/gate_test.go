@@ -196,6 +196,9 @@ func newLocalPairs(t testing.TB, n, memory int, mtu, peer MTU, change func(*Conf
 		cfg := e.dev.cfg
 		change(&cfg)
 		e.dev.cfg = cfg
+		if cfg.Tap != nil {
+			e.dev.SetTap(&Tap{Packets: cfg.Tap})
+		}
 	}
 	for range 2 * n {
 		q, err := e.pd.CreateQP(QPInitAttr{Type: QPRC, SendCQ: e.cq, RecvCQ: e.cq,

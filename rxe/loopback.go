@@ -31,7 +31,7 @@ func (d *Device) transmit(st *step) {
 // memory.
 func (d *Device) deliverWhole(st *step) bool {
 	b := &st.bursts[0]
-	if len(st.bursts) > 1 || st.wide() || len(b.Buf) <= smallItemBytes || d.cfg.Tap != nil || b.Damage != 0 || !d.localGID(b.Route.Dst) {
+	if len(st.bursts) > 1 || st.wide() || len(b.Buf) <= smallItemBytes || d.tapped() || b.Damage != 0 || !d.localGID(b.Route.Dst) {
 		return false
 	}
 	dest := destQP(b.Buf)
@@ -112,8 +112,8 @@ func (d *Device) Loopback(bursts []wire.Burst) (network []wire.Burst) {
 // deliverLocal splits a burst by destination QP: UD packets over one address
 // handle may go to several.
 func (d *Device) deliverLocal(b *wire.Burst) {
-	if d.cfg.Tap != nil {
-		d.cfg.Tap(b)
+	if t := d.tap.Load(); t != nil {
+		t.Packets(b)
 	}
 	if b.Damage != 0 {
 		d.counters.BadICRC.Add(uint64(b.N()))

@@ -394,6 +394,11 @@ const (
 	// sendEntryBytes is the memory of a sendEntry without its lists, but with its fault and its
 	// bind.
 	sendEntryBytes = 320
+	// LatencySample is how many work requests of a queue pair come for each one that is timed.
+	// Half: two more readings of the clock in eight requests.
+	LatencySample = 16
+	// latencyBuckets are powers of two, from 1 µs to 16 s and above.
+	latencyBuckets = 26
 	// useDying is above any number of accesses in flight (keys.go).
 	useDying = 1 << 62
 	// maxXRCDs is how many XRC domains a device has. Twice: more memory for hostile programs.

@@ -85,6 +85,7 @@ func (q *QP) begin(wqe *sendEntry, st *step) hold {
 		packets = readPackets(wqe.length, q.mtu())
 	}
 	wqe.begin(q.send.psn, packets)
+	q.began(wqe)
 	return goOn
 }
 

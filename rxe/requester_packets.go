@@ -54,6 +54,7 @@ func (r *requester) sent(q *QP, packets uint32, st *step) uint32 {
 	wqe := q.sq.at(q.send.cur)
 	if !wqe.started {
 		wqe.begin(q.send.psn, readPackets(wqe.length, q.payloadMTU()))
+		q.began(wqe)
 	}
 	r.sinceAckReq = st.message.acks.since
 	index := uint32(q.send.psn.Diff(wqe.first))

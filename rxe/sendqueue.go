@@ -41,6 +41,8 @@ type sendEntry struct {
 
 	fault *sendFault // nil: none
 
+	began Time // of a request that is timed
+
 	imm        uint32
 	invRKey    wire.RKey
 	remoteAddr uint64
@@ -165,6 +167,9 @@ func (q *QP) postSend(wrs []SendWR) (int, error) {
 		q.sq.prod++
 		if q.observer != nil {
 			q.observer.Posted(q, wqe.posted())
+		}
+		if w := q.dev.work(); w != nil {
+			w.Posted(q, wqe.id, wqe.op, wqe.length)
 		}
 	}
 	return len(wrs), nil
@@ -349,6 +354,9 @@ var sendWCOpcode = [opMask + 1]WCOpcode{
 // queue overflowed.
 func (q *QP) complete(status WCStatus) bool {
 	wqe := q.sq.at(q.sq.cons)
+	if timed(q.sq.cons) && wqe.began != 0 && status == WCSuccess {
+		q.dev.latency.add(q.Now() - wqe.began)
+	}
 	q.sq.cons++
 	if q.onSendDone != nil {
 		q.onSendDone(1)
@@ -357,7 +365,8 @@ func (q *QP) complete(status WCStatus) bool {
 	if status == WCSuccess {
 		q.tallies.done.add(wqe.op)
 	}
-	if silent && q.observer == nil {
+	work := q.dev.work()
+	if silent && q.observer == nil && work == nil {
 		return true
 	}
 	wc := WC{ID: wqe.id, Status: status, Opcode: sendWCOpcode[wqe.op], QPN: q.qpn}
@@ -372,6 +381,9 @@ func (q *QP) complete(status WCStatus) bool {
 	}
 	if q.observer != nil {
 		q.observer.Completed(q, wc, !silent)
+	}
+	if work != nil {
+		work.Completed(q, wc, false)
 	}
 	return silent || q.sendCQ.push(&wc, false)
 }

@@ -51,7 +51,7 @@ func (q *QP) peerIsLocal() bool {
 // peer must be another QP of this device, so that it receives nothing before this
 // one is unlocked.
 func (q *QP) sendsSuperPackets() bool {
-	return q.dev.cfg.Tap == nil && q.peerIsLocal() && q.attr.DestQPN != q.qpn && !q.intercepted()
+	return !q.dev.tapped() && q.peerIsLocal() && q.attr.DestQPN != q.qpn && !q.intercepted()
 }
 
 // The headers of a super-packet end where the first line of an item's memory ends, and the payload

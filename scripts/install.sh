@@ -19,7 +19,7 @@ completions=(
 )
 
 if [ -n "$remove" ]; then
-	rm -f "$to"/bin/gorxe{,-runtime} "$to"/share/man/man1/gorxe{,-*}.1 "$to"/share/man/man7/gorxe-*.7
+	rm -f "$to"/bin/gorxe{,-runtime} "$to"/lib/wireshark/extcap/gorxe-extcap "$to"/share/man/man1/gorxe{,-*}.1 "$to"/share/man/man7/gorxe-*.7
 	for c in "${completions[@]}"; do rm -f "${c#* }"; done
 	echo "removed gorxe from $to"
 	exit 0
@@ -36,6 +36,9 @@ fi
 install -m 755 bin/gorxe "$to/bin/gorxe.new"
 mv "$to/bin/gorxe.new" "$to/bin/gorxe" # a daemon may run the old one
 ln -sf gorxe "$to/bin/gorxe-runtime"
+# Wireshark looks there if PREFIX is a user's ~/.local.
+mkdir -p "$to/lib/wireshark/extcap"
+ln -sf ../../../bin/gorxe "$to/lib/wireshark/extcap/gorxe-extcap"
 bin/gorxe manual "$to/share/man"
 for c in "${completions[@]}"; do
 	install -D -m 644 "dist/completions/${c% *}" "${c#* }"

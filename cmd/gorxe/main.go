@@ -52,6 +52,7 @@ type cli struct {
 	Demo    demoCmd    `cmd:"" help:"Run two devices over real UDP on loopback: verify, measure, capture."`
 	Devices devicesCmd `cmd:"" help:"List the devices that this host can have, and what programs find of them."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine or container allows, and what to do about the rest."`
+	Extcap  extcapCmd  `cmd:"" help:"Capture live for Wireshark and tshark, which call this command."`
 	PCAP    pcapCmd    `cmd:"" name:"pcap" help:"Check, show and replay captures of RDMA traffic, of any device."`
 	Rsh     rshCmd     `cmd:"" help:"Run a command on another host of a lab."`
 	Version versionCmd `cmd:"" help:"Print the version, as gorxe --version and gorxe -V."`
@@ -73,6 +74,9 @@ func main() {
 			os.Exit(exitFailed)
 		}
 		os.Exit(exitOK) // of a hook
+	}
+	if filepath.Base(os.Args[0]) == extcapName {
+		os.Args = slices.Insert(os.Args, 1, "extcap")
 	}
 	keeper.Stage(os.Args)
 	if len(os.Args) > 1 && os.Args[1] == pod.Stage {

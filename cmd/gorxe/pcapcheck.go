@@ -24,7 +24,8 @@ type pcapCheckCmd struct {
 	Strict bool       `help:"Fail on warnings too."`
 	Empty  bool       `name:"allow-empty" help:"Accept files without RDMA packets."`
 	Max    int        `default:"20" help:"Print at most this many findings of each rule, but count all. 0 prints all (default: ${default})."`
-	Quiet  bool       `short:"q" help:"Print one line for each file, and no findings."`
+	Quiet  bool       `short:"q" xor:"much" help:"Print one line for each file, and no findings."`
+	Verb   bool       `name:"verbose" short:"v" xor:"much" help:"Print all findings and every column, as --max 0 --wide."`
 	Wide   bool       `help:"Print every column of the tables, also those that are 0 everywhere, in one line."`
 	JSON   bool       `name:"json" xor:"form" help:"Print JSON."`
 	JUnit  string     `name:"junit" placeholder:"FILE" predictor:"file" help:"Also write a JUnit XML report, with a test case for each rule."`
@@ -99,6 +100,9 @@ func (c pcapCheckCmd) Run(ctx context.Context, std streams) error {
 			}
 		}
 	}
+	if c.Verb {
+		c.Max, c.Wide = 0, true
+	}
 	if c.Max < 0 {
 		return usageError{errors.New("--max must not be negative")}
 	}
@@ -139,6 +143,7 @@ func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more
 	}
 	var listed []conformance.Finding // for JSON and JUnit
 	printer := report.NewFindings(std.out, c.Max)
+	printer.Paint = severityPaint(std.out)
 	opts := conformance.Options{Ignore: c.Ignore, OnFinding: func(x *conformance.Finding) {
 		if !printer.Count(x) {
 			return
@@ -172,7 +177,7 @@ func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more
 			printer.Rest()
 			r.WriteSummary(std.out, c.form(std))
 		}
-		r.WriteVerdict(std.out, printable(name))
+		r.WriteVerdict(std.out, printable(name), severityPaint(std.out))
 	}
 	if r.Err != nil {
 		complain(std, of(name, r.Err))
@@ -181,6 +186,24 @@ func (c *pcapCheckCmd) check(ctx context.Context, std streams, name string, more
 		warnCut(std, name, r.CutAt)
 	}
 	return r
+}
+
+// severityPaint gives severities their colors; nil: there are none.
+func severityPaint(w io.Writer) report.Paint {
+	color := paintOf(w)
+	if !color {
+		return nil
+	}
+	return func(s conformance.Severity, text string) string {
+		switch s {
+		case conformance.Violation:
+			return color.as(red, text)
+		case conformance.Warning:
+			return color.as(yellow, text)
+		default:
+			return color.as(dim, text)
+		}
+	}
 }
 
 func (c *pcapCheckCmd) form(std streams) report.Form {

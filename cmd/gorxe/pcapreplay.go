@@ -12,7 +12,8 @@ import (
 
 type pcapReplayCmd struct {
 	Files   []string `arg:"" name:"file" predictor:"file" help:"Captures: pcap or pcapng, plain or gzip; - is standard input."`
-	Verbose bool     `short:"v" help:"Print every session and every difference."`
+	Quiet   bool     `short:"q" xor:"much" help:"Print one line for each file, and no session."`
+	Verbose bool     `short:"v" xor:"much" help:"Print every session and every difference."`
 	JSON    bool     `name:"json" help:"Print JSON."`
 }
 
@@ -55,7 +56,7 @@ func (c pcapReplayCmd) Run(std streams) error {
 		if c.JSON {
 			results = append(results, report.NewJSONReplay(name, r, err))
 		} else if r != nil && !r.Empty {
-			report.WriteReplay(out, printable(name), r, c.Verbose)
+			report.WriteReplay(out, printable(name), r, report.Detail{Quiet: c.Quiet, Verbose: c.Verbose})
 		}
 	}
 	err := out.Flush()

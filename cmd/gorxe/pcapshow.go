@@ -24,7 +24,8 @@ import (
 
 type pcapShowCmd struct {
 	File    string       `arg:"" predictor:"file" help:"Capture: pcap or pcapng, plain or gzip; - is standard input."`
-	Verbose bool         `short:"v" help:"Print every field."`
+	Quiet   bool         `short:"q" xor:"much" help:"Print no ordinary packet, as --notable."`
+	Verbose bool         `short:"v" xor:"much" help:"Print every field."`
 	Ladder  bool         `help:"Draw a ladder diagram for each flow."`
 	HTML    string       `name:"html" placeholder:"FILE" predictor:"file" help:"Write the ladder diagrams as one HTML page; - is standard output."`
 	QP      []queuePair  `placeholder:"QPN" help:"Only flows of these queue pairs."`
@@ -82,7 +83,7 @@ func (c pcapShowCmd) Run(std streams) error {
 		return of(c.File, err)
 	}
 	defer file.Close()
-	filter := ladder.Filter{Notable: c.Notable}
+	filter := ladder.Filter{Notable: c.Notable || c.Quiet}
 	for _, q := range c.QP {
 		filter.QPs = append(filter.QPs, uint32(q))
 	}

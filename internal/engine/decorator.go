@@ -81,10 +81,11 @@ func (c carrier) SendLater(bursts []wire.Burst) {
 }
 
 func (c carrier) Lose(bursts []wire.Burst) {
-	if c.e.tap == nil {
+	tap := c.e.tap.Load()
+	if tap == nil {
 		return
 	}
-	show, port := tapBurst(c.e.tap), c.e.link.open()
+	show, port := tapBurst(tap), c.e.link.open()
 	for i := range bursts {
 		b := bursts[i]
 		if port != nil && !c.e.dev.HasAddr(b.Route.Dst) {

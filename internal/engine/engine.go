@@ -38,8 +38,10 @@ type Config struct {
 	Decorator Decorator // see Engine.Decorate
 	// GSI handles the packets to queue pair 1. Nil: they are dropped.
 	GSI rxe.GSI
-	Tap *rocev2.Tap  // nil: no capture
-	Log *slog.Logger // nil: no log
+	Tap *rocev2.Tap // nil: no capture at first
+	// Work sees the work requests of a device with a Tap; nil: nothing does.
+	Work rxe.WorkTap
+	Log  *slog.Logger // nil: no log
 	// Threads is rocev2.Config's.
 	Threads *rocev2.Threads
 	// CostlyMemory is rxe.Config's: programs are other processes.
@@ -59,8 +61,8 @@ type Engine struct {
 
 	closeTimeout time.Duration // deviceCloseTimeout
 
-	speedMbps int         // of Config
-	tap       *rocev2.Tap // of Config
+	speedMbps int                        // of Config
+	tap       atomic.Pointer[rocev2.Tap] // of Config, or of SetTap
 
 	portMu sync.Mutex                 // updatePort, and below
 	change atomic.Pointer[PortChange] // of AlterPort; read without portMu
@@ -70,7 +72,7 @@ type Engine struct {
 // Start opens the port and starts the device on it. Network errors unwrap to the sentinels
 // of package rocev2, and name a remedy.
 func Start(cfg Config) (*Engine, error) {
-	e := &Engine{clock: newClock(), closeTimeout: deviceCloseTimeout, speedMbps: cfg.SpeedMbps, tap: cfg.Tap}
+	e := &Engine{clock: newClock(), closeTimeout: deviceCloseTimeout, speedMbps: cfg.SpeedMbps}
 	if cfg.Quirks.GIDsMove {
 		e.moving = new(movingGIDs)
 	}
@@ -89,15 +91,14 @@ func Start(cfg Config) (*Engine, error) {
 
 		CostlyMemory: cfg.CostlyMemory,
 	}
-	if cfg.Tap != nil {
-		devCfg.Tap = tapBurst(cfg.Tap)
-	} else { // a capture has the packets that no queue pair takes, too
+	if cfg.Tap == nil { // a capture has the packets that no queue pair takes, too
 		devCfg.Mark, devCfg.Filter = wire.NewQPNMark(markBits), &e.link
 	}
 	var err error
 	if e.dev, err = rxe.New(devCfg); err != nil {
 		return nil, err
 	}
+	e.SetTap(cfg.Tap, cfg.Work)
 	e.Decorate(cfg.Decorator)
 	open := cfg.OpenPort
 	if open == nil {
@@ -125,7 +126,7 @@ func Start(cfg Config) (*Engine, error) {
 }
 
 // Tapped reports whether the packets are captured.
-func (e *Engine) Tapped() bool { return e.tap != nil }
+func (e *Engine) Tapped() bool { return e.tap.Load() != nil }
 
 // Device returns the engine's device.
 func (e *Engine) Device() *rxe.Device { return e.dev }
@@ -200,14 +201,4 @@ func setPort(dev *rxe.Device, info rocev2.PortInfo, speedMbps int) {
 	gids := info.GIDs[:min(len(info.GIDs), dev.QueryPort().GIDTblLen)]
 	dev.SetGIDs(gids)                                               //nolint:errcheck // the port's table is valid
 	dev.SetPort(rxe.PortState(info.State), rxe.MTU(info.ActiveMTU)) //nolint:errcheck // the port's state is valid
-}
-
-// tapBurst captures packets between queue pairs of the device. They get the IPv4
-// identifications that one send of the burst would give.
-func tapBurst(tap *rocev2.Tap) func(*wire.Burst) {
-	return func(b *wire.Burst) {
-		for i := range b.N() {
-			tap.WriteNoted(b.Route, b.Packet(i), uint16(i), b.Damage, b.Note)
-		}
-	}
 }

@@ -69,6 +69,10 @@ func (r *release) contents(all []config.NFPMContent, arch string) (list files.Co
 		if err != nil {
 			return nil, fmt.Errorf(".goreleaser.yaml: mtime of %s: %w", c.Source, err)
 		}
+		to, err := r.template(c.Destination, arch)
+		if err != nil {
+			return nil, err
+		}
 		source := r.path(c.Source)
 		switch c.Type {
 		case files.TypeSymlink:
@@ -76,7 +80,7 @@ func (r *release) contents(all []config.NFPMContent, arch string) (list files.Co
 		case files.TypeDir:
 			source = ""
 		}
-		list = append(list, &files.Content{Source: source, Destination: c.Destination, Type: c.Type, Packager: c.Packager,
+		list = append(list, &files.Content{Source: source, Destination: to, Type: c.Type, Packager: c.Packager,
 			FileInfo: &files.ContentFileInfo{Owner: c.FileInfo.Owner, Group: c.FileInfo.Group, Mode: c.FileInfo.Mode, MTime: date}})
 	}
 	return list, nil

@@ -34,7 +34,7 @@ var variables = []fact{
 	{"GOMAXPROCS", "How many processors the daemon uses at once. By default it decides itself.", nil, []string{"daemon"}},
 	{"NOTIFY_SOCKET, LISTEN_FDS, LISTEN_PID", "Are of systemd: whom to tell that the daemon is ready, and a socket that systemd has opened.", nil, []string{"daemon"}},
 	{"COLUMNS", "The width of tables, if they are not printed to a terminal. The default is 80.", nil, []string{"status", "top", "devices", "doctor", "explain"}},
-	{"NO_COLOR, CLICOLOR_FORCE", "If the first is set, the output has no colors. If the second is set and not 0, colors are not only for terminals.", nil, []string{"show", "doctor", "top"}},
+	{"NO_COLOR, CLICOLOR_FORCE", "If the first is set, the output has no colors. If the second is set and not 0, colors are not only for terminals.", nil, []string{"show", "check", "status", "doctor", "top"}},
 }
 
 var paths = []fact{

@@ -152,11 +152,29 @@ func (r *Run) blameRules() (list []event) {
 			if f.First != nil {
 				at = f.First.Time
 			}
-			list = append(list, event{at: at, hit: f.First, text: fmt.Sprintf("**The fault rule** `%s`, on purpose: it hit %s. Errors below may follow from it.",
-				code(f.Rule), plural.Of(f.Fired, "candidate"))})
+			list = append(list, event{at: at, hit: f.First, text: r.blameRule(f)})
 		}
 	}
 	return list
+}
+
+// blameRule says what a fault rule did, and since when.
+func (r *Run) blameRule(f *fault.Status) string {
+	text := fmt.Sprintf("**The fault rule** `%s`, on purpose: it hit %s", code(f.Rule), plural.Of(f.Fired, "candidate"))
+	if f.First != nil && !f.First.Time.IsZero() {
+		first := ", the first one after "
+		if f.Fired == 1 {
+			first = ", after "
+		}
+		text += first + r.after(f.First.Time)
+		if f.First.QP != 0 {
+			text += fmt.Sprintf(", at queue pair 0x%06x", uint32(f.First.QP))
+		}
+	}
+	if len(r.records()) > 0 || r.Failed() {
+		return text + ". Errors below may follow from it."
+	}
+	return text + "."
 }
 
 // blameDevices names the senders that broke the protocol.

@@ -113,6 +113,9 @@ func (h *Host) addTo(all *proto.Report) {
 		all.Steps = append(all.Steps, s)
 	}
 	all.StepsLeftOut += rep.StepsLeftOut
+	if rep.Work != nil {
+		all.WorkOfOthers = append(all.WorkOfOthers, rep.Work)
+	}
 	named := func(list []proto.ProcessStatus) []proto.ProcessStatus {
 		list = slices.Clone(list)
 		for i := range list {

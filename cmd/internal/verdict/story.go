@@ -8,8 +8,10 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/explain/plural"
+	"github.com/gorxe/gorxe/internal/explain/work"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/pcap/ladder"
+	"github.com/gorxe/gorxe/internal/pcap/plot"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -20,7 +22,7 @@ func (r *Run) story() *ladder.Story {
 	return &ladder.Story{
 		Title: capital(r.ending()), Command: plain(commandLine(r.Command)), Started: r.Started,
 		Badges: []ladder.Badge{r.programBadge(), faultsBadge(r.Faults)},
-		Events: sentences(r.happened()), QPs: r.queuePairs(), Steps: r.steps(),
+		Events: sentences(r.happened()), QPs: r.queuePairs(), Steps: r.steps(), Work: r.work(),
 	}
 }
 
@@ -85,6 +87,38 @@ func (r *Run) steps() (list []ladder.Step) {
 			At: s.Time, QPN: wire.QPN(s.QPN), State: s.State,
 			Process: plain(explain.NameOf(s.Role, cmp.Or(s.Name, "?"), s.PID)),
 		})
+	}
+	return list
+}
+
+// work is what the queue pairs did with their work requests.
+func (r *Run) work() (list []ladder.QPWork) {
+	if r.Report == nil {
+		return nil
+	}
+	for _, rep := range append([]*work.Report{r.Report.Work}, r.Report.WorkOfOthers...) {
+		if rep == nil {
+			continue
+		}
+		for i := range rep.Queues {
+			q := &rep.Queues[i]
+			w := ladder.QPWork{QPN: wire.QPN(q.QPN), Since: rep.Started}
+			depth := q.Depth.Until(rep.Until)
+			w.Stride, w.LeftOut, w.Depth.Start, w.Depth.Width = q.Stride, q.LeftOut, depth.Start, depth.Width
+			for _, s := range depth.Steps {
+				w.Depth.Most = append(w.Depth.Most, s.Most)
+			}
+			for k := range q.Requests {
+				x := &q.Requests[k]
+				y := plot.Request{ID: fmt.Sprintf("0x%x", x.ID), Op: x.Op, Status: x.Status, Failed: x.Failed, Receive: x.Receive,
+					Bytes: x.Bytes, Posted: x.Posted, Done: x.Done}
+				if x.Began {
+					y.PSNs = []uint32{x.First, x.Last}
+				}
+				w.Requests = append(w.Requests, y)
+			}
+			list = append(list, w)
+		}
 	}
 	return list
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/fault"
@@ -53,6 +54,25 @@ func TestHTML(t *testing.T) {
 		}
 		if strings.ContainsAny(page, "\x1b\u202e") {
 			t.Errorf("%s: a name changes the direction of the page", name)
+		}
+	}
+}
+
+// TestBlameRule: a fault rule is named with when it first hit, and errors may follow from it only
+// if there are some.
+func TestBlameRule(t *testing.T) {
+	start := time.Unix(100, 0)
+	first := &fault.Event{Time: start.Add(1500 * time.Millisecond), QP: 0x11}
+	for _, c := range []struct {
+		run   Run
+		fired uint64
+		want  string
+	}{
+		{Run{Started: start}, 3, "**The fault rule** `packet drop`, on purpose: it hit 3 candidates, the first one after 1.500 s, at queue pair 0x000011."},
+		{Run{Started: start, Exit: 1}, 1, "**The fault rule** `packet drop`, on purpose: it hit 1 candidate, after 1.500 s, at queue pair 0x000011. Errors below may follow from it."},
+	} {
+		if got := c.run.blameRule(&fault.Status{Rule: "packet drop", Fired: c.fired, First: first}); got != c.want {
+			t.Errorf("%s", got)
 		}
 	}
 }

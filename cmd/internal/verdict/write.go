@@ -93,7 +93,7 @@ func (r *Run) check(ctx context.Context, dir string) (*report.Capture, error) {
 	checked.Findings = listed
 	printer.Rest()
 	checked.WriteSummary(&text, report.Form{})
-	checked.WriteVerdict(&text, CaptureFile)
+	checked.WriteVerdict(&text, CaptureFile, nil)
 	if checked.Cut {
 		text.WriteString(CaptureFile + ": " + report.CutText(checked.CutAt) + "\n")
 	}

@@ -26,10 +26,8 @@ type Link struct {
 	eng  *engine.Engine
 	dev  *rxe.Device
 	next engine.Carrier
-	outs sync.Pool // *out
-	// tapped: the packets are captured.
-	tapped bool
-	of     func(wire.QPN) fault.Process // process
+	outs sync.Pool                    // *out
+	of   func(wire.QPN) fault.Process // process
 
 	later   atomic.Pointer[later] // nil: there are no rules
 	heldOut held[wire.Burst]
@@ -54,10 +52,12 @@ func New(eng *engine.Engine) *Link {
 	}
 	l.of = l.process
 	l.outs.New = func() any { return new(out) }
-	l.tapped = eng.Tapped()
 	l.ports.eng, l.ports.name = eng, l.name
 	return l
 }
+
+// tapped reports whether the packets are captured.
+func (l *Link) tapped() bool { return l.eng != nil && l.eng.Tapped() }
 
 // Update looks whether a set has rules for packets. As long as no set has, the device has no
 // decorator. Call it after each change of a set, and with an empty set when its owner ends.

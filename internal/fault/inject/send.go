@@ -95,7 +95,7 @@ func (o *out) run(b *wire.Burst, from, to int) {
 func (l *Link) hit(hits []fault.Hit, p *fault.Packet, b *wire.Burst, pkt []byte, o *out) bool {
 	e := effectOf(hits, pkt[:len(pkt)-wire.ICRCLen])
 	one := wire.Burst{Route: b.Route, Buf: pkt, Seg: len(pkt)}
-	if l.tapped {
+	if l.tapped() {
 		one.Note = note(hits)
 	}
 	if e.lost {
@@ -141,7 +141,7 @@ func (l *Link) keepSent(e *effect, p *fault.Packet, one wire.Burst) {
 	if k.take != nil {
 		k.take()
 	}
-	if l.tapped {
+	if l.tapped() {
 		one.Note += "; lost by fault rule " + k.hit.Label() + ": no room to keep it"
 	}
 	l.next.Lose([]wire.Burst{one})

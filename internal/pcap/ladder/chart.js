@@ -7,7 +7,7 @@
     return;
   }
   const data = JSON.parse(by("plots").textContent);
-  const budget = 4000, least = 1000, rowHeight = 18; // marks of one kind, nanoseconds, pixels
+  const budget = 4000, few = 100, least = 1000, rowHeight = 18; // marks of one kind, work requests, nanoseconds, pixels
   const ordinary = new Set(["sent", "ack", "response"]);
   const names = { sent: "sent", ack: "ACK", response: "response", again: "sent again", rnr: "RNR NAK", nak: "NAK", cnp: "CNP", lost: "lost by a rule" };
   const whole = Math.max(data.span * 1.02, least);
@@ -99,6 +99,16 @@
     return [1, 2, 5, 10].map(x => x * power).find(x => x >= raw);
   };
 
+  // Work requests: a line from when the device took it to its completion, which is a thicker mark.
+  const requests = l => l.work ? l.work.requests || [] : [];
+  const ended = r => r.status ? r.done : whole;
+  const workColor = r => r.failed ? colors.violation : r.status ? colors.clean : colors.again;
+  const place = (l, p) => ((p - l.base + 8388608) % 16777216 + 16777216) % 16777216 - 8388608; // of a PSN in the chart
+  const workWords = r => "wr_id " + r.id + ": " + r.op + (r.bytes ? ", " + r.bytes + (r.bytes === 1 ? " byte" : " bytes") : "") +
+    (r.receive ? "" : ", taken by the device after " + (r.posted / 1e9).toFixed(9) + " s") +
+    (r.status ? ", completed after " + (r.done / 1e9).toFixed(9) + " s with " + r.status : ", no completion") +
+    (r.psns ? ", PSN 0x" + r.psns[0].toString(16).padStart(6, "0") + (r.psns[1] !== r.psns[0] ? " to 0x" + r.psns[1].toString(16).padStart(6, "0") : "") : "") + ". ";
+
   // begin clears a canvas, and returns what is needed to draw on it.
   const begin = (canvas, height, gutter) => {
     const width = canvas.parentElement.clientWidth, ratio = window.devicePixelRatio || 1;
@@ -173,7 +183,8 @@
         g.fillRect(0, y + 1, 3, rowHeight - 2);
         g.fillStyle = colors.ink;
       }
-      g.fillText(fitting(g, l.qp + " → " + l.peer.replace(l.host + " ", ""), box.left - 14), 10, y + 13);
+      const part = l.work && l.work.stride > 1 ? " 1/" + l.work.stride : "";
+      g.fillText(fitting(g, l.qp + " → " + l.peer.replace(l.host + " ", ""), box.left - 14 - g.measureText(part).width) + part, 10, y + 13);
       g.fillStyle = colors.line;
       g.fillRect(box.left, y + rowHeight - 1, box.right - box.left, 1);
       clip(box);
@@ -191,6 +202,19 @@
           const x = Math.floor(box.x(seen.marks.at[k])), to = Math.max(box.x(seen.marks.until[k]), x + (high ? 2 : 1));
           if (to > last) {
             g.fillRect(Math.max(x, last), y + (high ? 1 : kind.kind === "sent" ? 9 : 4), to - Math.max(x, last), high ? rowHeight - 2 : 5);
+            last = to;
+          }
+        }
+      }
+      // Those that failed come last, on top.
+      for (const failed of [false, true]) {
+        let last = -1;
+        for (const r of requests(l)) {
+          const x = Math.floor(box.x(r.posted)), to = Math.ceil(box.x(ended(r)));
+          if (Boolean(r.failed) === failed && ended(r) >= view.from && r.posted <= view.to && (failed || to > last)) {
+            g.fillStyle = workColor(r);
+            g.fillRect(x, y + rowHeight - 3, Math.max(to - x, 1), 2);
+            g.fillRect(Math.max(to - 1, x), y + rowHeight - 6, 2, 5);
             last = to;
           }
         }
@@ -224,7 +248,7 @@
   // bars calls a function for each step of a series in the view in which something happened.
   const bars = (box, series, most, each) => {
     for (const bin of series.bins) {
-      const from = bin[0] * series.width, to = from + series.width;
+      const from = series.start + bin[0] * series.width, to = from + series.width;
       if (to >= view.from && from <= view.to && bin[most] > 0) {
         each(box.x(from), Math.max(box.x(to) - box.x(from), 1), bin);
       }
@@ -262,6 +286,26 @@
       g.fillText(hex(l, p), box.left - 5, box.y(p) + 4);
     }
     clip(box);
+    // Work requests lie below the packets, if there are not too many; those that failed always.
+    const works = requests(l).filter(r => r.psns && ended(r) >= view.from && r.posted <= view.to);
+    const some = works.length <= few ? works : works.filter(r => r.failed).slice(0, few);
+    box.work = some.map(r => ({ r: r, x: box.x(r.posted), y: box.y(place(l, r.psns[0])), x2: box.x(ended(r)), y2: box.y(place(l, r.psns[1])) }));
+    for (const w of box.work) {
+      g.strokeStyle = g.fillStyle = workColor(w.r);
+      g.lineWidth = 1;
+      g.beginPath();
+      g.moveTo(w.x, w.y);
+      g.lineTo(w.x2, w.y2);
+      g.stroke();
+      g.beginPath(); // the beginning points to the right
+      g.moveTo(w.x - 4, w.y - 5);
+      g.lineTo(w.x + 4, w.y);
+      g.lineTo(w.x - 4, w.y + 5);
+      g.fill();
+      if (w.r.status) {
+        g.fillRect(w.x2 - 1, w.y2 - 5, 3, 10);
+      }
+    }
     box.drawn = [];
     for (const s of seen) {
       const marks = s.part.marks, name = s.kind.kind, big = !ordinary.has(name);
@@ -372,8 +416,9 @@
   const fit = () => {
     const l = data.lanes[lane.selectedIndex], lists = [l.bytes, l.latency].filter(s => s.bins.length > 0);
     if (lists.length > 0) {
-      const from = Math.min(...lists.map(s => s.bins[0][0] * s.width));
-      const to = Math.max(...lists.map(s => (s.bins[s.bins.length - 1][0] + 1) * s.width));
+      const works = requests(l);
+      const from = Math.min(...lists.map(s => s.start + s.bins[0][0] * s.width), ...works.slice(0, 1).map(r => r.posted));
+      const to = Math.max(...lists.map(s => s.start + (s.bins[s.bins.length - 1][0] + 1) * s.width), ...works.slice(-1).map(r => r.status ? r.done : r.posted));
       look(from - (to - from) * 0.02, to + (to - from) * 0.02);
     }
   };
@@ -387,7 +432,37 @@
     link.textContent = row ? "Show it" : "It is not among the packets below: show its flow";
     chosen.append(link);
     chosen.dataset.packet = number;
+    delete chosen.dataset.work;
     draw();
+  };
+
+  // packetOf finds the first packet of a work request; null: it was not captured, or is not kept.
+  const packetOf = (l, r) => {
+    let best = null;
+    for (const kind of r.psns ? l.kinds.filter(k => ["sent", "again", "lost"].includes(k.kind)) : []) {
+      const marks = level(kind, 0), from = place(l, r.psns[0]), to = place(l, r.psns[1]);
+      for (let k = before(marks.at, r.posted); k < marks.n && marks.at[k] <= ended(r); k++) {
+        if (marks.psn[k] >= from && marks.psn[k] <= to && (best === null || marks.at[k] < best.at)) {
+          best = { kind: kind.kind, at: marks.at[k], psn: marks.psn[k], number: marks.number[k] };
+          break;
+        }
+      }
+    }
+    return best;
+  };
+
+  // chooseWork selects a work request, with its first packet.
+  const chooseWork = (l, r) => {
+    const packet = packetOf(l, r);
+    if (packet) {
+      choose(l, packet.kind, packet.at, packet.psn, packet.number);
+      chosen.prepend(workWords(r));
+    } else {
+      mark = null;
+      chosen.textContent = workWords(r) + (r.receive ? "" : "None of its packets is in the chart. ");
+      draw();
+    }
+    chosen.dataset.work = r.id;
   };
 
   // nearest finds the mark next to a place of the chart of PSNs.
@@ -403,7 +478,7 @@
         const far = Math.max(Math.max(dx, dy) - size, 0);
         if (far <= least) { // what is drawn later is on top
           least = far;
-          best = { kind: s.kind.kind, marks: marks, k: k };
+          best = { kind: s.kind.kind, marks: marks, k: k, far: far };
         }
       }
     }
@@ -421,6 +496,11 @@
       const l = data.lanes[lane.selectedIndex], hit = nearest(psn.box, x, y);
       if (hit) {
         choose(l, hit.kind, hit.marks.at[hit.k], hit.marks.psn[hit.k], hit.marks.number[hit.k]);
+      }
+      const near = w => Math.min(Math.hypot(w.x - x, w.y - y), w.r.status ? Math.hypot(w.x2 - x, w.y2 - y) : Infinity);
+      const work = psn.box.work.filter(w => near(w) < 7).sort((a, b) => near(a) - near(b))[0];
+      if (work && !(hit && hit.far < near(work) && hit.far < 1)) {
+        chooseWork(l, work.r);
       }
       return;
     }
@@ -441,7 +521,14 @@
     const r = rows[row - 1];
     if (r && !r.head) {
       lane.selectedIndex = r.lane;
-      const l = data.lanes[r.lane];
+      const l = data.lanes[r.lane], low = (y - timeline.box.top) % rowHeight >= rowHeight - 6;
+      const at = timeAt(timeline, event), reach = (view.to - view.from) / Math.max(timeline.box.right - timeline.box.left, 1) * 4;
+      const works = x > timeline.box.left ? requests(l).filter(q => q.posted - reach <= at && ended(q) + reach >= at) : [];
+      const work = works.find(q => q.failed) || works[works.length - 1];
+      if (work && low) {
+        chooseWork(l, work);
+        return;
+      }
       let best = null, far = 6;
       for (const kind of l.kinds) {
         const seen = visible(kind, 1500);
@@ -455,6 +542,8 @@
       }
       if (best) {
         choose(...best);
+      } else if (work) {
+        chooseWork(l, work);
       } else {
         draw();
       }
@@ -526,6 +615,7 @@
   const redraw = () => {
     readColors();
     const l = data.lanes[lane.selectedIndex];
+    by("depth-title").textContent = l.work ? "Work requests that the device has under way" : "Messages without an acknowledgement";
     drawHistogram(l);
     draw();
   };
@@ -539,6 +629,17 @@
   const wrong = l => l.kinds.reduce((sum, kind) => sum + (ordinary.has(kind.kind) ? 0 : kind.seen), 0);
   lane.selectedIndex = data.lanes.reduce((best, l, i) => wrong(l) > wrong(data.lanes[best]) || wrong(l) === wrong(data.lanes[best]) && l.messages > data.lanes[best].messages ? i : best, 0);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  // Most of a run may be without packets: then the first view is the part with them, and with what
+  // went wrong.
+  const busy = data.lanes.flatMap(l => [l.bytes, l.latency].filter(s => s.bins.length > 0).map(s => [s.start + s.bins[0][0] * s.width, s.start + (s.bins[s.bins.length - 1][0] + 1) * s.width]))
+    .concat(data.events.filter(e => e.bad).map(e => [e.at, e.at]));
+  const start = Math.min(...busy.map(b => b[0])), end = Math.max(...busy.map(b => b[1]));
+  if (busy.length > 0 && (end - start) * 2 < whole) {
+    const room = Math.max((end - start) * 0.05, least);
+    view.from = Math.max(start - room, -whole * 0.01);
+    view.to = Math.min(end + room, whole);
+    chosen.textContent = "This is the part of the run with packets and errors; \u201call\u201d shows the whole run.";
+  }
   let width = 0;
   new ResizeObserver(() => {
     if (root.clientWidth !== width) {

@@ -18,6 +18,7 @@ import (
 type charts struct {
 	Data    template.JS // of the script
 	Thinned string      // what the charts lack; empty: nothing
+	Work    bool        // they have work requests
 }
 
 // plotted gives a packet to the charts.
@@ -46,12 +47,27 @@ func (c *Collector) charts(p *page, all []*Conversation) (*charts, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &charts{Data: template.JS(text)}
+	out, part, failed := &charts{Data: template.JS(text)}, uint64(1), uint64(0)
 	if d.Thinned > 1 {
 		out.Thinned = fmt.Sprintf("The charts have one of up to %d packets: the capture has more than they can show.", d.Thinned)
 	}
 	if d.Unseen > 0 {
 		out.Thinned += fmt.Sprintf(" %s, of those that began last, %s not in the charts.", plural.Of(d.Unseen, "flow"), map[bool]string{true: "is", false: "are"}[d.Unseen == 1])
+	}
+	for i := range d.Lanes {
+		w := d.Lanes[i].Work
+		if out.Work = out.Work || w != nil; w != nil && w.Stride > 1 {
+			part = max(part, w.Stride)
+		}
+		if w != nil {
+			failed += w.LeftOut
+		}
+	}
+	if part > 1 {
+		out.Thinned += fmt.Sprintf(" Of work requests that succeeded, the charts have one of up to %d.", part)
+	}
+	if failed > 0 {
+		out.Thinned += " They lack " + plural.Of(failed, "work request") + " that failed."
 	}
 	return out, nil
 }
@@ -69,6 +85,7 @@ func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
 			states[s.QPN] = append(states[s.QPN], plot.State{At: max(s.At.Sub(c.Plot.Start), 0), Name: printable(s.State)})
 		}
 	}
+	work := c.work()
 	for _, v := range all {
 		for i, f := range v.flows {
 			if f == nil {
@@ -83,7 +100,7 @@ func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
 			}
 			l.QP, l.Peer = "queue pair not known", to.Addr.String()
 			if from.Known {
-				l.QP, l.Process, l.States = qpName(from.QPN), process[from.QPN], states[from.QPN]
+				l.QP, l.Process, l.States, l.Work = qpName(from.QPN), process[from.QPN], states[from.QPN], work[from.QPN]
 			}
 			if to.Known {
 				l.Peer += " " + qpName(to.QPN)
@@ -95,6 +112,30 @@ func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
 		return cmp.Or(a.Requests.Src.Compare(b.Requests.Src), cmp.Compare(a.Process, b.Process))
 	})
 	return lanes
+}
+
+// work are the work requests of queue pairs, with times as those of the packets.
+func (c *Collector) work() map[wire.QPN]*plot.Work {
+	of := make(map[wire.QPN]*plot.Work)
+	if c.Story == nil {
+		return of
+	}
+	for i := range c.Story.Work {
+		w := c.Story.Work[i].Work
+		shift := c.Story.Work[i].Since.Sub(c.Plot.Start)
+		w.Depth.Start += shift
+		w.Requests = slices.Clone(w.Requests)
+		for k := range w.Requests {
+			r := &w.Requests[k]
+			r.Op, r.Status = printable(r.Op), printable(r.Status)
+			r.Posted = max(r.Posted+shift, 0)
+			if r.Status != "" {
+				r.Done = max(r.Done+shift, r.Posted)
+			}
+		}
+		of[c.Story.Work[i].QPN] = &w
+	}
+	return of
 }
 
 // maxConnections bounds the messages of the connection manager that the timeline shows.

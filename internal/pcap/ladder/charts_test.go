@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/pcap/plot"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 	"github.com/gorxe/gorxe/wire"
@@ -23,6 +24,13 @@ type chartLane struct {
 	}
 	States []struct{ Name string }
 	Took   *struct{ Count uint64 }
+	Work   *struct {
+		Requests []struct{ Posted, Done int64 }
+	}
+	Depth struct {
+		Start int64
+		Bins  [][4]uint64
+	}
 }
 
 type chartData struct {
@@ -47,6 +55,52 @@ func chartsOf(t *testing.T, page []byte) (d chartData) {
 		t.Fatalf("%v in %.200s", err, text)
 	}
 	return d
+}
+
+// firstPacket returns the time of a capture's first packet.
+func firstPacket(t *testing.T, name string) time.Time {
+	t.Helper()
+	r := must.Get[*capture.Reader](t)(capture.NewReader(bytes.NewReader(contents(t, name))))
+	var p capture.Packet
+	must.OK(t, r.Next(&p))
+	return p.Time
+}
+
+// TestChartsOfWork: work requests are on the lane of their queue pair, with the times of the page.
+// The page says what it lacks of them, and draws how many were under way as the story knows it.
+func TestChartsOfWork(t *testing.T) {
+	start := firstPacket(t, "netem_corrupt2.pcap")
+	c := Collector{Plot: new(plot.Collector), Story: &Story{Title: "x", Started: start.Add(-time.Second), Work: []QPWork{
+		{QPN: 0x26, Since: start.Add(-time.Second / 2), Work: plot.Work{
+			Stride: 4, LeftOut: 1, Depth: plot.Depth{Width: time.Second, Most: []uint64{3, 0, 2}},
+			Requests: []plot.Request{{ID: "0x1", Op: "<b>\x1b", Status: "IBV_WC_SUCCESS", Posted: 5, Done: 6}, {ID: "0x2", Op: "SEND", Posted: 7}},
+		}},
+		{QPN: 0xbad, Work: plot.Work{Stride: 1}}, // it sent nothing
+	}}}
+	page := htmlPage(t, contents(t, "netem_corrupt2.pcap"), "x", &c)
+	if !bytes.Contains(page, []byte("the charts have one of up to 4. They lack 1 work request that failed.")) || bytes.ContainsRune(page, 0x1b) {
+		t.Error("the page does not say what it lacks")
+	}
+	found := 0
+	for _, l := range chartsOf(t, page).Lanes {
+		if l.QP != "0x000026" {
+			if l.Work != nil {
+				t.Errorf("%s has work requests", l.QP)
+			}
+			continue
+		}
+		found++
+		const half = int64(time.Second / 2)
+		if w := l.Work; w == nil || len(w.Requests) != 2 || w.Requests[0].Posted != half+5 || w.Requests[0].Done != half+6 || w.Requests[1].Done != 0 {
+			t.Errorf("%+v", l.Work)
+		}
+		if d := l.Depth; d.Start != half || len(d.Bins) != 2 || d.Bins[1] != [4]uint64{2, 1, 2, 2} {
+			t.Errorf("%+v", d)
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d lanes", found)
+	}
 }
 
 // TestCharts: lanes are in the order of hosts and processes, with states from the story, and events

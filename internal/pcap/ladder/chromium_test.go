@@ -82,7 +82,13 @@ const probe = `<script>
   const chosen = document.getElementById("packet-" + document.getElementById("chosen").dataset.packet);
   seen.chosen = document.getElementById("chosen").textContent + (chosen ? chosen.className : "");
   seen.chosenNAK = chosen ? chosen.classList.contains("nak") : false;
+  const first = span();
+  key("psn", "Home");
   const whole = span();
+  seen.busy = whole > 2 * first; // nothing was sent in most of the run
+  const work = canvas("psn").box.work[0];
+  canvas("psn").dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: place.left + work.x2, clientY: place.top + work.y2 }));
+  seen.work = document.getElementById("chosen").textContent + document.getElementById("chosen").querySelector("a").hash;
   for (let i = 0; 40 > i; i++) { key("timeline", "+"); }
   seen.closest = span();
   key("psn", "Home");
@@ -115,8 +121,9 @@ type seenByChromium struct {
 	InTime, Between, Adds, OfNobody               int
 	Inks, InSpan                                  int
 	Closest                                       float64 // nanoseconds that the charts show
-	ChosenNAK, Back                               bool
+	ChosenNAK, Back, Busy                         bool
 	FirstNotable, SecondNotable, BackTo, Chosen   string
+	Work                                          string
 	Opened, Detail, Arrow, Dark                   bool
 	Contrast                                      float64
 }
@@ -131,6 +138,10 @@ func TestChromium(t *testing.T) {
 		}
 	}
 	c := Collector{Plot: new(plot.Collector)}
+	start := firstPacket(t, "netem_corrupt2.pcap")
+	c.Story = &Story{Title: "x", Work: []QPWork{{QPN: 0x26, Since: start, Work: plot.Work{Stride: 1, Requests: []plot.Request{
+		{ID: "0xab", Op: "RDMA_WRITE", Status: "IBV_WC_RETRY_EXC_ERR", Failed: true, Bytes: 16384, Done: 2 * time.Second, PSNs: []uint32{0xfffff0, 0xffffff}},
+	}}}}}
 	page := string(htmlPage(t, contents(t, "netem_corrupt2.pcap"), "netem_corrupt2.pcap", &c))
 	page = strings.Replace(page, "</body>", probe+"</body>", 1)
 	widths := []string{"1280", "360"}
@@ -175,8 +186,11 @@ func (s *seenByChromium) check(t *testing.T, dark bool) {
 	if !s.Arrow || s.Colors != 4 {
 		t.Errorf("arrow across the lane: %v; %d of 4 looks differ", s.Arrow, s.Colors)
 	}
-	if s.Inks < 3 || !s.ChosenNAK || !s.Back || s.Closest < 999 || s.Closest > 1001 || s.InSpan < 100 || s.InSpan > 1000 {
-		t.Errorf("charts: %d inks, a click chose a NAK: %v (%s), back from %g ns: %v, %d packets in the span", s.Inks, s.ChosenNAK, s.Chosen, s.Closest, s.Back, s.InSpan)
+	if s.Inks < 3 || !s.ChosenNAK || !s.Back || !s.Busy || s.Closest < 999 || s.Closest > 1001 || s.InSpan < 100 || s.InSpan > 1000 {
+		t.Errorf("charts: %d inks, a click chose a NAK: %v (%s), back from %g ns: %v, begins with what was sent: %v, %d packets in the span", s.Inks, s.ChosenNAK, s.Chosen, s.Closest, s.Back, s.Busy, s.InSpan)
+	}
+	if want := "wr_id 0xab: RDMA_WRITE, 16384 bytes, taken by the device after 0.000000000 s, completed after 2.000000000 s with IBV_WC_RETRY_EXC_ERR, PSN 0xfffff0 to 0xffffff. Packet 1,"; !strings.HasPrefix(s.Work, want) || !strings.HasSuffix(s.Work, "#packet-1") {
+		t.Errorf("a click on a work request says %q", s.Work)
 	}
 	if s.Dark != dark || s.Contrast < 4.5 { // WCAG AA
 		t.Errorf("dark %v, contrast %.1f", s.Dark, s.Contrast)

@@ -265,7 +265,7 @@ func happened(s *conformance.Summary) string {
 	case empty(s):
 		return "No packet to judge"
 	}
-	return "No packet was sent again or refused"
+	return "No packet was sent again, and there was no NAK"
 }
 
 // wireBadge says whether packets were sent again or refused.

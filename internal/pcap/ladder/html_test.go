@@ -153,13 +153,13 @@ func TestHead(t *testing.T) {
 		class, happened string
 		protocol        string
 	}{
-		{"rping.pcap", nil, "clean", "No packet was sent again or refused", "clean"},
+		{"rping.pcap", nil, "clean", "No packet was sent again, and there was no NAK", "clean"},
 		{"rping.pcap", well, "clean", "the program ended well", "clean"},
 		{"rping.pcap", failed, "violation", "the program failed", "clean"},
 		{"interop-kernels-mistakes.pcap", nil, "warning", "9 retransmissions, 3 NAKs (invalid request)", "clean"},
 		{"netem_corrupt2.pcap", well, "violation", "the program ended well", "violation"},
-		{"gorxe-congestion.pcap", nil, "warning", "No packet was sent again or refused", "clean"},
-		{"defects/interop-crossed.pcap", nil, "warning", "No packet was sent again or refused", "warning"},
+		{"gorxe-congestion.pcap", nil, "warning", "No packet was sent again, and there was no NAK", "clean"},
+		{"defects/interop-crossed.pcap", nil, "warning", "No packet was sent again, and there was no NAK", "warning"},
 	} {
 		c := Collector{Story: tt.story}
 		class, happened, badges := head(t, htmlPage(t, contents(t, tt.file), tt.file, &c))

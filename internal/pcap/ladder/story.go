@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/pcap/plot"
 	"github.com/gorxe/gorxe/wire"
 )
 
@@ -19,6 +20,7 @@ type Story struct {
 	Events  []Sentence // errors, and ends of processes, in their order
 	QPs     []QPAtEnd
 	Steps   []Step // in their order
+	Work    []QPWork
 
 	places map[place]bool
 }
@@ -60,6 +62,13 @@ type Step struct {
 	At             time.Time
 	QPN            wire.QPN
 	Process, State string
+}
+
+// QPWork is what a queue pair did with its work requests. Its times count from Since.
+type QPWork struct {
+	QPN   wire.QPN
+	Since time.Time
+	plot.Work
 }
 
 // place is where a packet goes to.

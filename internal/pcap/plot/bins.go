@@ -13,8 +13,9 @@ type bin struct {
 	n, sum, most uint64
 }
 
-// bins is a series over time. Its steps become longer as the capture does.
+// bins is a series over time, from its first value on. Its steps become longer as it does.
 type bins struct {
+	start time.Duration
 	width time.Duration
 	list  []bin
 }
@@ -25,9 +26,9 @@ const firstWidth = time.Microsecond
 // at returns the bin of a time since the start.
 func (b *bins) at(t time.Duration) *bin {
 	if b.width == 0 {
-		b.width = firstWidth
+		b.start, b.width = max(t, 0), firstWidth
 	}
-	t = max(t, 0)
+	t = max(t-b.start, 0)
 	for t/b.width >= maxBins {
 		b.double()
 	}

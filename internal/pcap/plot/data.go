@@ -14,6 +14,7 @@ type Lane struct {
 	QP, Peer, Service   string
 	Section             int // of the page that has its packets
 	States              []State
+	Work                *Work // of the sender; nil: it is not known
 }
 
 // State is what a queue pair came to.
@@ -49,6 +50,7 @@ type laneData struct {
 	Section int    `json:"section"`
 
 	States []State `json:"states,omitempty"`
+	Work   *Work   `json:"work,omitempty"`
 
 	Base     uint32     `json:"base"` // the PSN that counts as 0
 	Kinds    []packed   `json:"kinds"`
@@ -62,6 +64,7 @@ type laneData struct {
 // seriesData has only the bins in which something happened: index, count, sum, most.
 type seriesData struct {
 	Width time.Duration `json:"width"`
+	Start time.Duration `json:"start"` // of bin 0
 	Bins  [][4]uint64   `json:"bins"`
 }
 
@@ -76,7 +79,7 @@ type tookData struct {
 }
 
 func (b *bins) data() seriesData {
-	d := seriesData{Width: b.width, Bins: [][4]uint64{}}
+	d := seriesData{Width: b.width, Start: b.start, Bins: [][4]uint64{}}
 	for i, x := range b.list {
 		if x.n > 0 {
 			d.Bins = append(d.Bins, [4]uint64{uint64(i), x.n, x.sum, x.most})
@@ -123,9 +126,13 @@ func (c *Collector) Data(lanes []Lane, events []Event) *Data {
 			o.early = nil
 		}
 		x := laneData{
-			Host: l.Host, Process: l.Process, QP: l.QP, Peer: l.Peer, Service: l.Service, Section: l.Section, States: l.States,
+			Host: l.Host, Process: l.Process, QP: l.QP, Peer: l.Peer, Service: l.Service, Section: l.Section, States: l.States, Work: l.Work,
 			Bytes: f.bytes.data(), Latency: f.latency.data(), Depth: f.depth.data(), Messages: f.messages, Took: f.latencies.data(),
 			Base: uint32(f.requests.first), Kinds: []packed{},
+		}
+		if l.Work != nil {
+			x.Depth = l.Work.Depth.data()
+			d.Span = max(d.Span, l.Work.last())
 		}
 		shift := int64(0)
 		if o != nil {

@@ -221,3 +221,15 @@ func TestManyFlows(t *testing.T) {
 		t.Errorf("%d flows, %d unseen", len(c.order), d.Unseen)
 	}
 }
+
+// TestBinsBegin: a series begins with its first value. The late part of a run is as fine as the
+// early part.
+func TestBinsBegin(t *testing.T) {
+	var b bins
+	b.add(10*time.Second, 1)
+	b.add(10*time.Second+100*time.Microsecond, 2)
+	b.add(time.Second, 4) // the clock went back
+	if d := b.data(); d.Start != 10*time.Second || d.Width != time.Microsecond || len(d.Bins) != 2 || d.Bins[1] != [4]uint64{100, 1, 2, 2} || d.Bins[0][2] != 5 {
+		t.Errorf("%+v", d)
+	}
+}

@@ -219,7 +219,7 @@ func (t *Trace) counter(f *Flow, what string, b *bins, value func(bin, time.Dura
 		}
 		if v != last {
 			t.write(&traceEvent{
-				Name: what + ", " + flowName(f.of), Phase: "C", At: micros(time.Duration(i) * b.width), PID: t.host(f.of.Src),
+				Name: what + ", " + flowName(f.of), Phase: "C", At: micros(b.start + time.Duration(i)*b.width), PID: t.host(f.of.Src),
 				Args: map[string]any{"value": v},
 			})
 		}

@@ -45,6 +45,8 @@ type Findings struct {
 	out    io.Writer
 	limit  int
 	counts map[*conformance.Rule]int
+
+	Paint Paint // nil: no colors
 }
 
 // NewFindings returns a printer of up to limit findings of each rule; 0 means all.
@@ -60,7 +62,7 @@ func (f *Findings) Count(x *conformance.Finding) bool {
 
 // Print prints a finding.
 func (f *Findings) Print(file string, x *conformance.Finding) {
-	fmt.Fprintf(f.out, "%s: packet %d, %s: %s: %s (%s)\n", file, x.Packet, clock(x.Time), x.Severity, x.Rule.Name, x.Rule.Clause)
+	fmt.Fprintf(f.out, "%s: packet %d, %s: %s: %s (%s)\n", file, x.Packet, clock(x.Time), f.Paint.of(x.Severity, x.Severity.String()), x.Rule.Name, x.Rule.Clause)
 	if x.Flow != nil {
 		fmt.Fprintf(f.out, "    flow      %s\n", x.Flow)
 	}

@@ -28,9 +28,19 @@ func NewJSONReplay(file string, r *replay.Report, err error) JSONReplay {
 	return j
 }
 
-// WriteReplay prints what a replay showed: the sessions with differences, or all if
-// verbose, and one line that sums up.
-func WriteReplay(w io.Writer, file string, r *replay.Report, verbose bool) {
+// Detail is how much of a replay is printed.
+type Detail struct {
+	Quiet   bool // only the line that sums up
+	Verbose bool // every session and every difference
+}
+
+// WriteReplay prints what a replay showed: the sessions with differences, and one line that sums
+// up.
+func WriteReplay(out io.Writer, file string, r *replay.Report, detail Detail) {
+	w, verbose := out, detail.Verbose
+	if detail.Quiet {
+		w = io.Discard
+	}
 	played, compared, explained, stopped, unsent, xrc := 0, 0, 0, 0, 0, 0
 	for _, s := range r.Sessions {
 		played += s.Played
@@ -77,7 +87,7 @@ func WriteReplay(w io.Writer, file string, r *replay.Report, verbose bool) {
 	case stopped > 1:
 		verdict += fmt.Sprintf("; %d sessions were not played to their end", stopped)
 	}
-	fmt.Fprintf(w, "%s: %s, %d packets and requests played, %s compared: %s\n", file,
+	fmt.Fprintf(out, "%s: %s, %d packets and requests played, %s compared: %s\n", file,
 		plural.Of(len(r.Sessions), "session"), played, plural.Of(compared, "packet"), verdict)
 }
 

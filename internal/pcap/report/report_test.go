@@ -77,7 +77,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		tt.c.File = "x"
 		var out strings.Builder
-		if tt.c.WriteVerdict(&out, tt.c.File); out.String() != tt.want {
+		if tt.c.WriteVerdict(&out, tt.c.File, nil); out.String() != tt.want {
 			t.Errorf("got\n%swant\n%s", out.String(), tt.want)
 		}
 	}
@@ -189,7 +189,7 @@ func TestReplay(t *testing.T) {
 	}
 	print := func(verbose bool) []string {
 		var out strings.Builder
-		WriteReplay(&out, "x", r, verbose)
+		WriteReplay(&out, "x", r, Detail{Verbose: verbose})
 		return strings.Split(strings.TrimSpace(out.String()), "\n")
 	}
 	lines, all := print(false), print(true)

@@ -73,7 +73,7 @@ func number(n int) string {
 
 // WriteVerdict prints one line that sums the capture up, first what went wrong and then whether
 // rules were broken, and what limits the verdict. File is the name to be shown.
-func (c *Capture) WriteVerdict(w io.Writer, file string) {
+func (c *Capture) WriteVerdict(w io.Writer, file string, color Paint) {
 	s := &c.Summary
 	var also []string
 	for _, n := range []struct {
@@ -92,10 +92,11 @@ func (c *Capture) WriteVerdict(w io.Writer, file string) {
 	}
 	happened := s.Happened()
 	if happened != "" {
-		happened += "; "
+		happened = color.of(conformance.Warning, happened) + "; "
 	}
 	fmt.Fprintf(w, "%s: %s%s, %s: %s%s, %s, %s\n", file, plural.Of(s.Packets, "packet"), of, plural.Of(len(s.Flows), "flow"), happened,
-		plural.Of(s.Violations, "violation"), plural.Of(s.Warnings, "warning"), plural.Of(s.Notes, "note"))
+		color.count(conformance.Violation, s.Violations, plural.Of(s.Violations, "violation")),
+		color.count(conformance.Warning, s.Warnings, plural.Of(s.Warnings, "warning")), plural.Of(s.Notes, "note"))
 	if c.Drops > 0 {
 		fmt.Fprintf(w, "%s: the file records %s as lost\n", file, plural.Of(c.Drops, "packet"))
 	}

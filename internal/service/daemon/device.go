@@ -48,6 +48,7 @@ type device struct {
 type common struct {
 	ecn     *rxe.ECN
 	tap     *rocev2.Tap
+	work    rxe.WorkTap
 	threads *rocev2.Threads
 	class   *sched.Class
 	// the Ethernet segments of users
@@ -66,7 +67,7 @@ func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 		return engine.PortCounters(d.engine.Device(), d.engine.Port().Counters())
 	})
 	d.mux = gsi.New(gsi.Config{Counters: d.count})
-	cfg.ECN, cfg.Tap, cfg.Threads, cfg.Log, cfg.OnEvent, cfg.GSI = c.ecn, c.tap, c.threads, log, hear.event, d.mux
+	cfg.ECN, cfg.Tap, cfg.Work, cfg.Threads, cfg.Log, cfg.OnEvent, cfg.GSI = c.ecn, c.tap, c.work, c.threads, log, hear.event, d.mux
 	d.engine, err = engine.Start(cfg)
 	if err != nil {
 		return nil, err

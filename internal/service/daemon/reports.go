@@ -234,6 +234,9 @@ func (s *Server) reportOf(n *session, uid uint32) *proto.Report {
 	if s.tap != nil {
 		r.CaptureLeftOut = s.tap.LeftOut()
 	}
+	if s.journal != nil && s.owns(uid) {
+		r.Work = s.journal.Report()
+	}
 	for _, d := range s.devices {
 		r.Devices = append(r.Devices, d.status(s.owns(uid)))
 	}

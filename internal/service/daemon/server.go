@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/cm/rdmacm"
+	"github.com/gorxe/gorxe/internal/explain/work"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/fault/inject"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
@@ -74,6 +75,8 @@ type Server struct {
 	logs    logLimit
 	sock    *socketFile
 	tap     *rocev2.Tap
+	live    live
+	journal *work.Journal // of a verdict; nil: none
 	devices []*device
 	cm      *rdmacm.Manager // of all sessions: they share the network namespace's port spaces
 	tree    *tree.Tree
@@ -148,6 +151,9 @@ func (s *Server) open() (err error) {
 			return err
 		}
 		s.tap.Limit(s.cfg.CaptureMax)
+		if s.cfg.CaptureMax != 0 {
+			s.journal = work.New(time.Now)
+		}
 	}
 	if err := librxe.RaiseLimits(); err != nil {
 		return err
@@ -162,7 +168,9 @@ func (s *Server) open() (err error) {
 	s.class = sched.NewClass(procfs.Ready)
 	readers := rocev2.NewThreads(maxReaderThreads, s.class)
 	s.polling = sched.NewPolling(readers.Avoid)
-	shared := common{ecn: &ecn, tap: s.tap, threads: readers, class: s.class, segments: s.segments(), log: s.log}
+	shared := common{
+		ecn: &ecn, tap: s.tap, work: s.work(), threads: readers, class: s.class, segments: s.segments(), log: s.log,
+	}
 	var devices []tree.Device
 	s.cfg.Devices = slices.Clone(s.cfg.Devices)
 	for i := range s.cfg.Devices {
@@ -300,6 +308,7 @@ func (s *Server) shutdown(endSessions func()) error {
 		for _, d := range s.devices {
 			d.verbs.Close()
 		}
+		s.endLive()
 		endSessions()
 		s.wg.Wait()
 		ended <- s.release()

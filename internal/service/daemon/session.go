@@ -117,6 +117,8 @@ func (s *Server) connection(ctx context.Context, conn *proto.Conn, cred unix.Ucr
 		s.tellRole(conn, cred, &req)
 	case req.Op == proto.OpReport:
 		s.reportTalk(ctx, conn, cred.Uid, u, &req)
+	case req.Op == proto.OpLive:
+		s.liveTalk(conn, cred.Uid, u)
 	case req.Op == proto.OpHello:
 		n := &session{
 			server: s, conn: conn, cred: cred, tenant: u, place: place, since: time.Now(), command: req.Command, wanted: req.Wanted,

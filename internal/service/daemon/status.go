@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/rxe"
 )
 
 // maxListed is how many open devices and objects a status lists. The sessions share them, so
@@ -99,6 +100,8 @@ func (d *device) status(all bool) proto.DeviceStatus {
 		}
 	}
 	if all {
+		l := d.engine.Device().Latency()
+		st.Latency = &proto.LatencyStatus{Sample: rxe.LatencySample, Buckets: l.Buckets[:], Seconds: float64(l.Sum) / 1e9}
 		st.Packets, st.WorkRequests = make(map[string]proto.PacketCount), make(map[string]uint64)
 		for _, c := range dev.PacketCounts() {
 			st.Packets[c.Opcode.String()] = proto.PacketCount{Sent: c.Sent, Received: c.Received}

@@ -7,6 +7,7 @@
 package metrics
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,8 @@ var (
 	exhausted  = counter("retries_exhausted_total", "Work requests that failed because a queue pair had no retries left, by the limit.", "device", "limit")
 	drops      = counter("dropped_packets_total", "Packets that were dropped or refused, by reason.", "device", "reason")
 	events     = counter("events_total", "All other events that a device counts, by the name in hw_counters and gorxe status.", "device", "event")
+
+	took = prometheus.NewDesc("gorxe_work_request_seconds", "How long send work requests took that succeeded, from their first packet to their completion. One in 16 of each queue pair is timed.", []string{"device"}, nil)
 
 	faultsFired = counter("faults_fired_total", "Hits of fault rules of all programs, by the place and the fault.", "where", "what")
 
@@ -136,6 +139,24 @@ func (e emitter) device(d proto.DeviceStatus) {
 	for _, p := range d.Ports {
 		e.port(d.Name, p)
 	}
+	e.latency(d.Name, d.Latency)
+}
+
+// maxBuckets bounds the buckets of a hostile daemon of a container.
+const maxBuckets = 64
+
+// latency emits a histogram, whose buckets each count all that is shorter.
+func (e emitter) latency(device string, l *proto.LatencyStatus) {
+	if l == nil || len(l.Buckets) == 0 || len(l.Buckets) > maxBuckets {
+		return
+	}
+	upTo, n := make(map[float64]uint64), uint64(0)
+	for i, k := range l.Buckets {
+		if n += k; i < len(l.Buckets)-1 {
+			upTo[math.Ldexp(1e-6, i)] = n
+		}
+	}
+	e.out <- prometheus.MustNewConstHistogram(took, n, l.Seconds, upTo, device)
 }
 
 func (e emitter) port(device string, p proto.PortStatus) {

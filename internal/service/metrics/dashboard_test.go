@@ -34,6 +34,9 @@ func exported(t *testing.T) map[string]map[string]bool {
 			for _, l := range m.GetLabel() {
 				labels[f.GetName()][l.GetName()] = true
 			}
+			if m.Histogram != nil {
+				labels[f.GetName()]["le"] = true
+			}
 		}
 	}
 	return labels
@@ -80,6 +83,9 @@ func check(t *testing.T, where, expr, text string) (names []string) {
 	t.Helper()
 	labels := exported(t)
 	for _, m := range metricIn.FindAllStringSubmatch(expr, -1) {
+		if of := strings.TrimSuffix(m[1], "_bucket"); labels[of]["le"] {
+			m[1] = of
+		}
 		names = append(names, m[1])
 		if labels[m[1]] == nil {
 			t.Errorf("%s: there is no %s", where, m[1])

@@ -36,6 +36,7 @@ func example() *proto.Status {
 			Counters:     map[string]uint64{"sent_pkts": 7, "retry_rnr_nak": 2, "retry_exceeded_err": 1, "drop_bad_qpn": 5, "link_downed": 1, "mad_rcvd": 4},
 			Packets:      map[string]proto.PacketCount{"RC_SEND_ONLY": {Sent: 3, Received: 2}, "RC_ACKNOWLEDGE": {Received: 4}},
 			WorkRequests: map[string]uint64{"SEND": 3, "RECV": 2},
+			Latency:      &proto.LatencyStatus{Sample: 16, Buckets: []uint64{1, 0, 2, 4}, Seconds: 0.5},
 			Ports: []proto.PortStatus{{Number: 1, Interface: "eth0", State: "PORT_ACTIVE", ActiveMTU: 1024, SpeedGbps: 2.5,
 				Counters: map[string]uint64{"sent_pkts": 6, "rcvd_bytes": 600, "send_calls": 2, "icrc_errors": 9, "receive_queue_drop": 8, "receive_errors": 1}}},
 		}, {Name: "rxe1", Ports: []proto.PortStatus{{Number: 1, State: "PORT_DOWN"}}}},
@@ -99,6 +100,12 @@ gorxe_registered_memory_bytes{device="rxe1"} 0
 gorxe_retransmissions_total{cause="rnr_nak",device="rxe0"} 2
 gorxe_retries_exhausted_total{device="rxe0",limit="retry_cnt"} 1
 gorxe_sessions 2
+gorxe_work_request_seconds_bucket{device="rxe0",le="1e-06"} 1
+gorxe_work_request_seconds_bucket{device="rxe0",le="2e-06"} 1
+gorxe_work_request_seconds_bucket{device="rxe0",le="4e-06"} 3
+gorxe_work_request_seconds_bucket{device="rxe0",le="+Inf"} 7
+gorxe_work_request_seconds_sum{device="rxe0"} 0.5
+gorxe_work_request_seconds_count{device="rxe0"} 7
 `
 
 func TestCollector(t *testing.T) {

@@ -18,8 +18,9 @@ import (
 //     for the user of the program.
 //
 // Instead of 1, a client may ask for the status, for what programs find of the devices, or for the
-// errors of programs. It may change the fault rules of a session (faults.go), or follow a session
-// to its end (report.go). A process of a session may say which role it has in it (role.go).
+// errors of programs, or for a live capture (live.go). It may change the fault rules of a session
+// (faults.go), or follow a session to its end (report.go). A process of a session may say which
+// role it has in it (role.go).
 
 // ProtocolVersion must change when an older peer could misunderstand a message.
 const ProtocolVersion = 5
@@ -66,6 +67,7 @@ const (
 	OpRole   = "role"   // of a process of a session
 	OpRead   = "read"   // confirms that the answer to one of these two was read
 	OpAnswer = "answer"
+	OpLive   = "live" // a capture of all devices, which follows the reply (live.go)
 )
 
 // Reply is a message from the daemon: the reply to a request, or a question.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/explain/sanitize"
+	"github.com/gorxe/gorxe/internal/explain/work"
 )
 
 // Errors are the last errors of one session.
@@ -34,6 +35,10 @@ type Report struct {
 	// was no room for.
 	Steps        []QPStep `json:"steps,omitempty"`
 	StepsLeftOut int      `json:"steps_left_out,omitempty"`
+	// Work has the work requests, for a verdict; nil: they are not known.
+	Work *work.Report `json:"work,omitempty"`
+	// WorkOfOthers are those of further hosts, if this is the report of a lab.
+	WorkOfOthers []*work.Report `json:"work_of_others,omitempty"`
 	// Sanitizer is what the session's sanitizer has found; nil: it has none.
 	Sanitizer *sanitize.Report `json:"sanitizer,omitempty"`
 }

@@ -49,6 +49,17 @@ type DeviceStatus struct {
 	// specification. Work requests are those that completed with success.
 	Packets      map[string]PacketCount `json:"packets,omitempty"`
 	WorkRequests map[string]uint64      `json:"work_requests,omitempty"`
+	// Latency is how long work requests took, for the same; nil: an older daemon does not say.
+	Latency *LatencyStatus `json:"latency,omitempty"`
+}
+
+// LatencyStatus is how long send work requests took that succeeded, of one in Sample.
+type LatencyStatus struct {
+	Sample int `json:"sample"`
+	// Buckets[i] counts those below 2^i microseconds that the bucket before does not. The last
+	// bucket counts all others.
+	Buckets []uint64 `json:"buckets"`
+	Seconds float64  `json:"seconds"` // all together
 }
 
 // PacketCount is the number of packets with one opcode.
