@@ -22,6 +22,7 @@ type Config struct {
 	Seed [32]byte // RFC 8439: a key of ChaCha
 	// Limits replaces the capabilities and limits; nil: DefaultLimits.
 	Limits *DeviceAttr
+	Quirks Quirks
 	// MaxActiveQPs is how many RC QPs may have requests outstanding to other
 	// devices. Further ones wait for acknowledgements to those, so that they share
 	// system calls (admission.go). 0 means 32.

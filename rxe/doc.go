@@ -33,7 +33,7 @@
 //	objects     device.go subdevice.go pd.go cq.go srq.go xrc.go blocking.go recvq.go mr.go mw.go keys.go nullmem.go ah.go mcast.go
 //	objects     frames.go filter.go filterpeers.go port.go speed.go table.go qp.go snapshot.go failure.go counters.go
 //	values      observer.go qpattr.go strings.go errors.go events.go work.go attr.go deviceattr.go limits.go deps.go
-//	values      params.go doc.go
+//	values      quirks.go params.go doc.go
 //
 // # Lock order
 //

@@ -84,6 +84,9 @@ func (pd *PD) checkInit(op string, a *QPInitAttr) error {
 			return err
 		}
 	}
+	if err := pd.dev.cfg.Quirks.checkType(op, a.Type); err != nil {
+		return err
+	}
 	return pd.sub.CheckQPCap(&a.Cap, a.SRQ != nil)
 }
 

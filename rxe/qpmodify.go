@@ -35,6 +35,9 @@ func (q *QP) modify(attr *QPAttr, mask QPAttrMask) (run bool, err error) {
 	if err := q.checkTransition(attr, mask, from, to); err != nil {
 		return false, err
 	}
+	if err := q.dev.cfg.Quirks.checkReset(op, mask, from, to); err != nil {
+		return false, err
+	}
 	if err := q.checkAttrs(attr, mask); err != nil {
 		return false, err
 	}

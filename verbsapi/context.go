@@ -1,6 +1,7 @@
 package verbsapi
 
 import (
+	"cmp"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -16,7 +17,7 @@ import (
 // Config says which device to open. The zero value means the interface of the
 // default route.
 type Config struct {
-	// Name of the device; "rxe0" if empty.
+	// Name of the device; "rxe0" if empty, and "mlx5_0" with Like.
 	Name string
 	// Interface is the network interface whose addresses are the GID table.
 	Interface string
@@ -29,6 +30,9 @@ type Config struct {
 	Port uint16
 	// Limits replaces the device's capabilities and limits. Nil means the defaults.
 	Limits *DeviceAttr
+	// Like, if not empty, is the adapter whose numbers, limits, speed and quirks the device has:
+	// "connectx6", "connectx7-400g+no-uc" (docs/connectx.md).
+	Like string
 	// ECN is how the device answers congestion. Nil means DefaultECN.
 	ECN *ECN
 	// Faults are rules for what goes wrong (Context.AddFaults). Those about limits hold as long as
@@ -64,7 +68,6 @@ type Context struct {
 	mu     sync.Mutex
 	closed chan struct{}
 	owned  [kinds]map[child]struct{}
-	dmUsed int // bytes of device memory
 }
 
 // kind orders objects by their dependencies. Close destroys them in this order.
@@ -100,15 +103,21 @@ func Open(cfg Config) (*Context, error) {
 		}
 		cfg.Interface = name
 	}
-	if cfg.Name == "" {
-		cfg.Name = "rxe0"
-	}
-	eng, err := acquireEngine(cfg)
+	adapter, err := cfg.adapter()
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Name == "" {
+		cfg.Name = cmp.Or(adapter.Device, "rxe0")
+	}
+	eng, err := acquireEngine(cfg, adapter)
+	if err != nil {
+		return nil, err
+	}
+	info := eng.run.Port().Info()
+	info.SpeedMbps = cmp.Or(adapter.Mbps, info.SpeedMbps)
 	c := &Context{
-		device: &Device{name: cfg.Name, guid: eng.dev.GUID(), info: eng.run.Port().Info(), cfg: cfg},
+		device: &Device{name: cfg.Name, guid: eng.dev.GUID(), info: info, cfg: cfg},
 		eng:    eng,
 		faults: fault.NewSet(time.Now),
 		closed: make(chan struct{}),

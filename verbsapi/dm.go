@@ -7,7 +7,7 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// MaxDMSize is how much device memory a context has (max_dm_size), in bytes.
+// MaxDMSize is how much device memory all contexts of a device have (max_dm_size), in bytes.
 const MaxDMSize = 128 << 10
 
 // maxDMAlign is the largest alignment of device memory, as a logarithm: a page.
@@ -28,7 +28,7 @@ type DM struct {
 }
 
 // AllocDM allocates length bytes of device memory, which are zero (ibv_alloc_dm). alignment is a
-// logarithm. It returns ErrFull if the context has no more.
+// logarithm. It returns ErrFull if the device has no more.
 func (c *Context) AllocDM(length, alignment int) (*DM, error) {
 	const op = "AllocDM"
 	if err := c.verb(op, "alloc_dm"); err != nil {
@@ -40,21 +40,27 @@ func (c *Context) AllocDM(length, alignment int) (*DM, error) {
 	case alignment < 0 || alignment > maxDMAlign:
 		return nil, invalid(op, "alignment", "is not between 0 and 12")
 	}
-	c.mu.Lock()
-	full := c.dmUsed+length > MaxDMSize
-	if !full {
-		c.dmUsed += length
-	}
-	c.mu.Unlock()
-	if full {
+	if !c.eng.takeDM(length) {
 		return nil, &rxe.OpError{Op: op, Arg: "length", Why: "is more than the device has left", Fix: "free device memory first", Err: ErrFull}
 	}
 	// Small buffers of Go need not be aligned, as atomics want them.
 	d := &DM{ctx: c, buf: make([]byte, max(length, dmBase))[:length]}
 	if err := c.own(op, kindDM, d); err != nil {
+		c.eng.takeDM(-length)
 		return nil, err
 	}
 	return d, nil
+}
+
+// takeDM reserves device memory, or gives it back if n is negative.
+func (e *sharedEngine) takeDM(n int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dmUsed+n > MaxDMSize {
+		return false
+	}
+	e.dmUsed += n
+	return true
 }
 
 // Free gives the memory back (ibv_free_dm). It returns ErrBusy while a region of it exists.
@@ -79,9 +85,7 @@ func (d *DM) Free() error {
 // give gives the memory back. mu is held.
 func (d *DM) give() {
 	d.freed = true
-	d.ctx.mu.Lock()
-	defer d.ctx.mu.Unlock()
-	d.ctx.dmUsed -= len(d.buf)
+	d.ctx.eng.takeDM(-len(d.buf))
 }
 
 func (d *DM) destroyNow() {

@@ -67,7 +67,15 @@ func TestDM(t *testing.T) {
 			t.Errorf("%s after that: %v", what, err)
 		}
 	}
-	must(b.ctx.AllocDM(MaxDMSize, 0))(t) // the end of the context frees it
+	other := openTest(t, Config{Address: b.ctx.Addr()})
+	must(other.AllocDM(MaxDMSize-8, 0))(t) // the end of the context frees it
+	if err := second(b.ctx.AllocDM(9, 0)); !errors.Is(err, ErrFull) {
+		t.Errorf("more than another context of the device has left: %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	must(b.ctx.AllocDM(MaxDMSize, 0))(t) // likewise
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -27,11 +27,13 @@ type sharedEngine struct {
 	verbs  inject.Verbs
 	// of the queue pairs for raw packets
 	station *segment.Station
+	like    adapter
 
 	refs int // guarded by engines.mu
 
 	mu       sync.Mutex // guards what follows; a leaf lock, because events come with a QP locked
 	contexts map[*Context]struct{}
+	dmUsed   int // bytes of device memory
 	// of a *rxe.QP, *rxe.CQ or *rxe.SRQ; several have opened an XRC target
 	owners map[any][]eventTarget
 }
@@ -52,7 +54,7 @@ var engines = struct {
 var segments segment.Segment
 
 // acquireEngine returns the engine of cfg's address, and starts it if necessary.
-func acquireEngine(cfg Config) (*sharedEngine, error) {
+func acquireEngine(cfg Config, like adapter) (*sharedEngine, error) {
 	key := engineKey{iface: cfg.Interface, addr: cfg.Address.Unmap(), port: cmp.Or(cfg.Port, wire.UDPPort)}
 	engines.mu.Lock()
 	defer engines.mu.Unlock()
@@ -63,16 +65,21 @@ func acquireEngine(cfg Config) (*sharedEngine, error) {
 		case cfg.RawNetwork:
 			return nil, &OpError{Op: "Open", Arg: "raw_network", Why: "the device is open already", Err: ErrBusy}
 		}
+		if cfg.Like != "" && like != e.like {
+			return nil, &OpError{Op: "Open", Arg: "like", Why: "the device is open already, and looks otherwise", Err: ErrBusy}
+		}
 		e.refs++
 		return e, nil
 	}
 	e := &sharedEngine{
 		key:      key,
+		like:     like,
 		refs:     1,
 		contexts: make(map[*Context]struct{}),
 		owners:   make(map[any][]eventTarget),
 	}
 	engineCfg := cfg.engine()
+	like.apply(&engineCfg)
 	e.mux = gsi.New(gsi.Config{Counters: gsi.NewPortCounters(func() wire.PortCounters {
 		return engine.PortCounters(e.dev, e.run.Port().Counters())
 	})})

@@ -10,7 +10,7 @@ import (
 	"github.com/gorxe/gorxe/cmd/internal/completion"
 	"github.com/gorxe/gorxe/cmd/internal/manual"
 	"github.com/gorxe/gorxe/internal/fault"
-	"github.com/gorxe/gorxe/internal/service/proto"
+	"github.com/gorxe/gorxe/internal/profile"
 	"github.com/gorxe/gorxe/internal/sys/buildinfo"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
@@ -98,7 +98,7 @@ func completionWords(app *kong.Application) map[string][]string {
 		"seed":      {"random"},
 		"doorbells": {"trapped", "direct", "auto"},
 		"ecn":       {"on", "off"},
-		"like":      proto.Likes(),
+		"like":      profile.Names(),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/cmd/internal/manual"
+	"github.com/gorxe/gorxe/internal/profile"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
@@ -223,7 +224,7 @@ func TestCompletion(t *testing.T) {
 // TestTopicLists: the topic about adapters has each with its speed.
 func TestTopicLists(t *testing.T) {
 	_, text, _ := gorxe(t, "help", "connectx")
-	for _, name := range proto.Likes() {
+	for _, name := range profile.Names() {
 		spec := proto.Spec{Name: "mlx5_0", Like: proto.Like(name)}
 		p, _ := spec.ConnectX()
 		if row := regexp.MustCompile(`(?m)^  ` + name + ` +` + proto.Speed(p.Mbps).String() + `\b`); !row.MatchString(text) {

@@ -13,7 +13,7 @@ func Describe(cfg Config) (*rxe.Device, rocev2.PortInfo, error) {
 		return nil, info, err
 	}
 	dev, err := rxe.New(rxe.Config{
-		Name: cfg.Name, GUID: cfg.GUID(), Link: new(portLink), Clock: newClock(), Limits: cfg.Limits,
+		Name: cfg.Name, GUID: cfg.GUID(), Link: new(portLink), Clock: newClock(), Limits: cfg.Limits, Quirks: cfg.Quirks,
 	})
 	if err != nil {
 		return nil, info, err

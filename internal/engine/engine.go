@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +28,7 @@ type Config struct {
 	SpeedMbps int
 	// Limits replaces the device's capabilities and limits; nil: the defaults.
 	Limits *rxe.DeviceAttr
+	Quirks rxe.Quirks
 	ECN    *rxe.ECN // how the device answers congestion; nil: the default
 	// GIDTableLen is rxe.Config's. Further addresses have no GID.
 	GIDTableLen int
@@ -64,18 +64,23 @@ type Engine struct {
 
 	portMu sync.Mutex                 // updatePort, and below
 	change atomic.Pointer[PortChange] // of AlterPort; read without portMu
+	moving *movingGIDs                // nil: GIDs keep their indexes
 }
 
 // Start opens the port and starts the device on it. Network errors unwrap to the sentinels
 // of package rocev2, and name a remedy.
 func Start(cfg Config) (*Engine, error) {
 	e := &Engine{clock: newClock(), closeTimeout: deviceCloseTimeout, speedMbps: cfg.SpeedMbps, tap: cfg.Tap}
+	if cfg.Quirks.GIDsMove {
+		e.moving = new(movingGIDs)
+	}
 	devCfg := rxe.Config{
 		Name:   cfg.Name,
 		GUID:   cfg.GUID(),
 		Link:   &e.link,
 		Clock:  e.clock,
 		Limits: cfg.Limits,
+		Quirks: cfg.Quirks,
 		ECN:    cfg.ECN,
 
 		GIDTableLen: cfg.GIDTableLen,
@@ -166,49 +171,10 @@ func (e *Engine) updatePort() {
 	if c := e.change.Load(); c != nil {
 		info, mbps = c.apply(info, mbps)
 	}
+	e.moving.see(rxe.PortState(info.State))
+	info = e.moving.apply(info)
 	e.link.mtu.Store(int64(info.MTU))
 	setPort(e.dev, info, mbps)
-}
-
-// PortChange is how a port appears instead of how it is.
-type PortChange struct {
-	Down  bool
-	GIDs  []int // indexes of GIDs that it lacks
-	Moved []int // indexes of GIDs that it has elsewhere
-	Mbps  int   // its speed; 0: as it is
-}
-
-func (c *PortChange) apply(info rocev2.PortInfo, mbps int) (rocev2.PortInfo, int) {
-	if c.Down {
-		info.State = rocev2.PortState(rxe.PortDown)
-	}
-	if len(c.GIDs)+len(c.Moved) > 0 {
-		info.GIDs = slices.Clone(info.GIDs)
-	}
-	for _, i := range c.GIDs {
-		if i < len(info.GIDs) {
-			info.GIDs[i] = wire.GID{}
-		}
-	}
-	for _, i := range c.Moved {
-		info.GIDs = moveGID(info.GIDs, i)
-	}
-	return info, cmp.Or(c.Mbps, mbps)
-}
-
-// moveGID moves a GID to the lowest empty index, where the kernel puts a new one
-// (cache.c:find_gid). Its own index counts as taken, as if another address had come meanwhile.
-func moveGID(gids []wire.GID, i int) []wire.GID {
-	if i >= len(gids) || gids[i].IsZero() {
-		return gids
-	}
-	to := slices.IndexFunc(gids, wire.GID.IsZero)
-	if to < 0 {
-		to = len(gids)
-		gids = append(gids, wire.GID{}) // an interface has fewer addresses than the table has room
-	}
-	gids[to], gids[i] = gids[i], wire.GID{}
-	return gids
 }
 
 // AlterPort makes the port appear otherwise than it is, with the events that belong to the change.
@@ -224,7 +190,7 @@ func (e *Engine) PortInfo() rocev2.PortInfo {
 	if c := e.change.Load(); c != nil {
 		info, _ = c.apply(info, 0)
 	}
-	return info
+	return e.moving.apply(info)
 }
 
 // setPort copies a port's state into a device. speedMbps, if not 0, replaces the speed of

@@ -61,3 +61,10 @@ type Space interface {
 	// EFAULT. The answer is advice, because mappings change.
 	Check(addr, length uint64, write bool) error
 }
+
+// Lender is a Caller whose program can be stopped at its stores to some pages.
+type Lender interface {
+	// LendFaults has the program make a userfaultfd when the call has returned. got is called once,
+	// by another goroutine, with the descriptor, which it takes over, or an error.
+	LendFaults(got func(fd int, err error))
+}

@@ -189,6 +189,14 @@ type UData interface {
 	Space() (rxe.Memory, error)
 }
 
+// Lender is implemented by a UData whose program can be stopped at its stores.
+type Lender interface {
+	// LendFaults is kernel.Lender's.
+	LendFaults(got func(fd int, err error))
+	// Mappings returns /proc/PID/maps of the program; empty: it is not known.
+	Mappings() string
+}
+
 // Context is the driver's part of one open of the device (struct ib_ucontext). Its
 // methods may be called by several threads at once. Errors are errnos, or errors of
 // the engine.

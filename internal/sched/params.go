@@ -175,6 +175,10 @@ const (
 	// a thousandth of a processor. Twice: the first doorbell after a second waits for up to 20 ms.
 	// Half: an idle program costs more than that.
 	polledLast = 10 * time.Millisecond
+	// polledGuard is how long after a doorbell a guard takes the place of pauses, which are up to
+	// an eighth of that. Twice: a doorbell 2 ms after the last one waits for up to 0.25 ms. Half: a
+	// program that rings each millisecond is stopped each time.
+	polledGuard = time.Millisecond
 	// polledAsk is how long the answer holds whether a processor is to spare. It costs 5 µs. Twice:
 	// the thread spins for 2 ms beside a program that has begun to poll. Half: half a percent of a
 	// processor more.

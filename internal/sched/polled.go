@@ -2,12 +2,14 @@ package sched
 
 import "time"
 
-// Polled decides how long a thread pauses that polls for doorbells in memory, where nothing wakes
-// it up. It makes no system call and has no clock.
+// Polled decides how long a thread pauses that polls for doorbells in memory. Nothing wakes it up,
+// unless the program is guarded: then its next doorbell can be made to wait, and to wake the
+// thread. Polled makes no system call and has no clock.
 //
-//	the last doorbell is     with a processor to spare   without
-//	less than polledSpin ago no pause                    polledFirst
-//	longer ago               a part of that time         a part of that time
+//	the last doorbell is       with a processor to spare   without
+//	less than polledSpin ago   no pause                    polledFirst
+//	longer ago                 a part of that time         a part of that time
+//	polledGuard ago or longer  the same, or guarded        the same, or guarded
 //
 // The part is at least polledFirst and at most polledLast. A processor is to spare while no more
 // threads are ready than there are processors: this one and the program's are among them.
@@ -21,17 +23,28 @@ type Polled struct {
 	asked time.Duration // when Ready was
 }
 
+// Pause is what to do until the next look.
+type Pause struct {
+	For time.Duration
+	// Guard: the next doorbell ends the pause. The thread looks once more when it has seen to that.
+	Guard bool
+}
+
 // Observe ends a look, which found doorbells or none, and returns the pause before the next one.
-func (p *Polled) Observe(now time.Duration, found bool) time.Duration {
+// guarded says that the pause may have a guard.
+func (p *Polled) Observe(now time.Duration, found, guarded bool) Pause {
 	if found || p.last == 0 {
 		p.last = now
 	}
 	idle := now - p.last
 	p.idle = idle
-	if idle < polledSpin && p.spares(now) {
-		return 0
+	switch {
+	case idle < polledSpin && p.spares(now):
+		return Pause{}
+	case guarded && idle >= polledGuard:
+		return Pause{For: polledLast, Guard: true}
 	}
-	return min(max(idle/polledPart, polledFirst), polledLast)
+	return Pause{For: min(max(idle/polledPart, polledFirst), polledLast)}
 }
 
 // Class reports whether the thread wants the real-time class for its next turns: a doorbell was

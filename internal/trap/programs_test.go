@@ -36,6 +36,8 @@ var programs = map[string]func(args []string) error{
 	"signals":        signals,
 	"hold":           hold,
 	"give":           give,
+	"lend":           lend,
+	"lend-child":     lendChild,
 	"nested":         nested,
 	"threads":        manyThreads,
 	"stall":          stall,

@@ -13,6 +13,7 @@
 //	                 run nothing but the rows
 //	-doorbells WHICH trapped or direct: gorxe daemon --help
 //	-gorxe PATH      measure this binary instead of building one
+//	-both            measure rxe0 and mlx5_0 in turn, and print a table for docs/connectx.md
 //	-curve           measure 1 to 16 pairs of programs at once, and nothing else (make cores)
 package main
 
@@ -49,7 +50,7 @@ func fail(err error) {
 }
 
 func measure() error {
-	rows := flag.String("rows", "", "measure only the rows whose names match this regular `expression`")
+	names := flag.String("rows", "", "measure only the rows whose names match this regular `expression`")
 	list := flag.Bool("list", false, "print the names of the rows")
 	repetitions := flag.Int("n", 3, "repetitions")
 	target := flag.Duration("time", time.Second, "how long one measurement takes")
@@ -57,22 +58,27 @@ func measure() error {
 	profiles := flag.String("profiles", "", "`directory` for CPU profiles of the daemons")
 	doorbells := flag.String("doorbells", "", "`which` doorbells of programs are trapped: trapped or direct")
 	curve := flag.Bool("curve", false, "measure 1 to 16 pairs of programs at once")
+	both := flag.Bool("both", false, "measure rxe0 and mlx5_0 in turn")
 	gorxe := flag.String("gorxe", "", "`path` of the binary; one is built otherwise")
 	flag.Parse()
 
-	want, err := regexp.Compile(*rows)
+	want, err := regexp.Compile(*names)
 	if err != nil {
 		return err
 	}
+	rows, measured := bench.Rows(), printRows
+	if *both {
+		rows, measured = bench.SideRows(), printBoth
+	}
 	cfg := bench.Config{
-		Gorxe: *gorxe, Rows: bench.Select(bench.Rows(), want), Repetitions: *repetitions,
+		Gorxe: *gorxe, Rows: bench.Select(rows, want), Repetitions: *repetitions,
 		Target: *target, Doorbells: *doorbells, Profiles: *profiles, Progress: os.Stderr,
 	}
 	switch {
 	case *curve:
 		return withBinary(cfg, func(ctx context.Context, cfg bench.Config) error { return printCurve(ctx, cfg, *asJSON) })
 	case len(cfg.Rows) == 0:
-		return fmt.Errorf("no row matches %q; -list shows all", *rows)
+		return fmt.Errorf("no row matches %q; -list shows all", *names)
 	case cfg.Repetitions < 1:
 		return errors.New("-n must be at least 1")
 	case *list:
@@ -81,17 +87,33 @@ func measure() error {
 		}
 		return nil
 	}
-	return withBinary(cfg, func(ctx context.Context, cfg bench.Config) error {
-		rep, err := bench.Run(ctx, cfg)
-		if rep == nil {
-			return err
-		}
-		if *asJSON {
-			return errors.Join(err, printJSON(rep))
-		}
-		rep.Print(os.Stdout)
+	return withBinary(cfg, func(ctx context.Context, cfg bench.Config) error { return measured(ctx, cfg, *asJSON) })
+}
+
+// printRows measures the rows.
+func printRows(ctx context.Context, cfg bench.Config, asJSON bool) error {
+	rep, err := bench.Run(ctx, cfg)
+	if rep == nil {
 		return err
-	})
+	}
+	if asJSON {
+		return errors.Join(err, printJSON(rep))
+	}
+	rep.Print(os.Stdout)
+	return err
+}
+
+// printBoth measures them with each kind of device.
+func printBoth(ctx context.Context, cfg bench.Config, asJSON bool) error {
+	results, machine, err := bench.SideBySide(ctx, cfg)
+	if results == nil {
+		return err
+	}
+	if asJSON {
+		return errors.Join(err, printJSON(results))
+	}
+	bench.PrintSideBySide(os.Stdout, machine, results)
+	return err
 }
 
 func printJSON(v any) error {

@@ -27,7 +27,6 @@ var fromABI = map[string]string{
 	"internal/provider/mlx5/abi.go":     "registers and doorbell records of libmlx5",
 	"internal/provider/mlx5/look.go":    "numbers of PCI",
 	"internal/provider/mlx5/methods.go": "attributes of mlx5_user_ioctl_cmds.h",
-	"internal/provider/mlx5/profile.go": "numbers of adapters",
 	"internal/provider/mlx5/cqe.go":     "struct mlx5_cqe64",
 	"internal/provider/mlx5/structs.go": "mlx5-abi.h",
 	"internal/provider/mlx5/wqe.go":     "struct mlx5_wqe_*_seg",

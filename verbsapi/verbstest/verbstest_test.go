@@ -30,6 +30,20 @@ func TestPair(t *testing.T) {
 	client.AwaitStatus(2, verbsapi.WCRemAccessErr)
 }
 
+// TestPairLike: both devices look like the adapter.
+func TestPairLike(t *testing.T) {
+	client, server := Pair(t, Config{Like: "connectx6"})
+	for _, e := range []*End{client, server} {
+		if attr, err := e.Context.QueryDevice(); err != nil || attr.VendorPartID != 4123 {
+			t.Errorf("%+v, %v", attr, err)
+		}
+	}
+	client.Post(verbsapi.SendWR{ID: 1, Op: verbsapi.WRSend, SGL: []verbsapi.SGE{client.SGE(0, 5)}})
+	server.PostRecv(7, 0, 64)
+	client.Await(1)
+	server.Await(7)
+}
+
 // Devices of one test, and of parallel ones, have addresses of their own.
 func TestOpen(t *testing.T) {
 	seen := make(map[netip.Addr]bool)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"github.com/gorxe/gorxe/internal/sys/userfault"
 	"golang.org/x/sys/unix"
 )
 
@@ -85,6 +86,8 @@ type Host struct {
 	SeccompAction func() error
 	// ReadMemory returns an error if process_vm_readv is refused.
 	ReadMemory func() error
+	// Faults returns an error if userfaultfd cannot protect shared memory.
+	Faults func() error
 	// Addresses are those of the interface of the default device, with their interface.
 	Addresses func() ([]Address, error)
 	// Bind returns an error if the RoCEv2 port of an address is not free.
@@ -98,7 +101,7 @@ type Host struct {
 // Examine looks at everything. The order is the one to read and to mend in.
 func (h *Host) Examine() []Finding {
 	findings := slices.Concat(
-		h.kernel(), h.seccomp(), h.memory(),
+		h.kernel(), h.seccomp(), h.memory(), h.faults(),
 		h.limits(),
 		h.libraries(),
 		h.network(),
@@ -149,6 +152,7 @@ func ThisHost() (*Host, error) {
 		JoinClass:     sched.Permitted,
 		SeccompAction: canNotify,
 		ReadMemory:    canReadMemory,
+		Faults:        userfault.Supported,
 		Addresses:     defaultAddresses,
 		Bind:          bindPort,
 		SocketOption:  hasUDPOption,

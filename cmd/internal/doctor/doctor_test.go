@@ -28,6 +28,7 @@ func sound() *Host {
 		JoinClass:     func() error { return nil },
 		SeccompAction: func() error { return nil },
 		ReadMemory:    func() error { return nil },
+		Faults:        func() error { return nil },
 		Addresses: func() ([]Address, error) {
 			return []Address{{netip.MustParseAddr("192.0.2.7"), "eth0", false}, {netip.MustParseAddr("fe80::7"), "eth0", false}}, nil
 		},
@@ -79,6 +80,7 @@ func TestFaults(t *testing.T) {
 		"seccomp refused":  {func(h *Host) { h.SeccompAction = errnoOf(unix.EPERM) }, "seccomp", Failure, "forbidden", "profile"},
 		"no seccomp":       {func(h *Host) { h.SeccompAction = errnoOf(unix.ENOSYS) }, "seccomp", Failure, "not implemented", "CONFIG_SECCOMP_FILTER"},
 		"under a filter":   {func(h *Host) { h.with("proc/self/status", "Seccomp:\t2\n") }, "seccomp", Note, "already", "another listener"},
+		"no userfaultfd":   {func(h *Host) { h.Faults = errnoOf(unix.EPERM) }, "an adapter's doorbells", Note, "not permitted", "5.19"},
 		"scope 3":          {func(h *Host) { h.with("proc/sys/kernel/yama/ptrace_scope", "3\n"); h.TracesAll = true }, "programs' memory", Failure, "is 3", "boot"},
 		"scope 2":          {func(h *Host) { h.with("proc/sys/kernel/yama/ptrace_scope", "2\n") }, "programs' memory", Failure, "is 2", "CAP_SYS_PTRACE"},
 		"scope 1":          {func(h *Host) { h.with("proc/sys/kernel/yama/ptrace_scope", "1\n") }, "programs' memory", Note, "is 1", "CAP_SYS_PTRACE"},

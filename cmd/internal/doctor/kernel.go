@@ -81,6 +81,16 @@ func (h *Host) memory() []Finding {
 	return []Finding{{Subject: subject, Text: "within reach"}}
 }
 
+// faults reports if a program's store to the doorbell of an adapter cannot wake the daemon.
+func (h *Host) faults() []Finding {
+	const subject = "an adapter's doorbells"
+	if err := h.Faults(); err != nil {
+		return []Finding{{subject, Note, "do not wake gorxe (" + err.Error() + "): with --like it looks for them, every 10 ms if a program is idle",
+			"Linux 5.19 or newer, and a seccomp profile that allows userfaultfd and ptrace"}}
+	}
+	return nil // they wake gorxe
+}
+
 // canNotify asks the kernel for SECCOMP_RET_USER_NOTIF. It installs nothing.
 func canNotify() error {
 	action := uint32(unix.SECCOMP_RET_USER_NOTIF)

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/profile"
 	"github.com/gorxe/gorxe/internal/provider/mlx5"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
@@ -24,7 +25,7 @@ const (
 func mlx5User(t testing.TB) (*user, *rxe.Device) {
 	t.Helper()
 	engine := rxedev.New(t)
-	d := must.Get[*Device](t)(NewDevice(Config{Device: engine, Driver: mlx5.Driver{Profile: mlx5.ConnectX6}}))
+	d := must.Get[*Device](t)(NewDevice(Config{Device: engine, Driver: mlx5.New(profile.ConnectX6, nil)}))
 	t.Cleanup(d.Close)
 	u := &user{newProgram(t, d), forms[1]}
 	u.reset()

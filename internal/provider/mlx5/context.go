@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/ether"
+	"github.com/gorxe/gorxe/internal/profile"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/uapi"
@@ -21,8 +22,10 @@ type userContext struct {
 	budget    *quota.Budget
 	offsets   *provider.Offsets
 	pages     *pages
+	memory    *adapterMemory
 	clock     deviceClock
 	poller    poller
+	guard     guard
 	doorbells doorbells
 	closed    atomic.Bool
 
@@ -57,6 +60,7 @@ func (c *userContext) Close(bool) {
 		return
 	}
 	c.poller.stop()
+	c.guard.close()
 	c.labels.close()
 	c.pages.close()
 	c.budget.Give(openCost)
@@ -95,11 +99,11 @@ func (c *userContext) description(room int) AllocContextResp {
 		QPTabSize: qpTableSize, BFRegSize: registerSize,
 		CacheLineSize: cacheLine, MaxSQDescSz: maxSendBytes, MaxRQDescSz: maxRecvBytes,
 		MaxSendWQEBB: maxWQEBB, MaxRecvWR: maxRecvWR, MaxSRQRecvWR: maxSRQWR, NumPorts: 1,
-		CompMask:       coreClockOffset | dumpFillKey,
+		CompMask:       coreClockOffset | dumpFillKey | hasECE,
 		ResponseLength: uint32(min(room, uapi.SizeOf[AllocContextResp]())),
 		CQEVersion:     1, CmdsSuppUHW: uhwQueryDevice | uhwCreateAH, EthMinInline: inlineModeNone,
 		ClockInfo: 1 << clockInfoV1, HCACoreClockOffset: coreClockAt,
-		LogUARSize: logPageSize, NumUARsPerPage: 1, DumpFill: uint32(nullLKey),
+		LogUARSize: logPageSize, NumUARsPerPage: 1, DumpFill: uint32(profile.NullLKey),
 	}
 }
 

@@ -3,6 +3,7 @@ package mlx5
 import (
 	"math"
 	"math/bits"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -14,8 +15,7 @@ import (
 )
 
 // deviceMemory is memory of the adapter (mlx5_ib_dm_memic): pages of the open's file, which the
-// program maps, and which the engine accesses as memory that begins at 0. An adapter has one such
-// memory for all programs. Here each open has as much.
+// program maps, and which the engine accesses as memory that begins at 0.
 type deviceMemory struct {
 	*bufmem.Part
 	c     *userContext
@@ -27,8 +27,24 @@ type deviceMemory struct {
 
 var _ provider.DeviceMemory = (*deviceMemory)(nil)
 
-// dmPool has the pages of device memory. Those that were given back are used again: an adapter has
-// no more.
+// adapterMemory is how much device memory all opens of an adapter have: together no more than one.
+type adapterMemory struct {
+	mu   sync.Mutex // a leaf lock
+	used int        // pages
+}
+
+// take reserves n pages, or gives them back if n is negative.
+func (m *adapterMemory) take(n int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.used+n > maxDMSize/provider.PageSize {
+		return false
+	}
+	m.used += n
+	return true
+}
+
+// dmPool says which pages of the file are device memory.
 type dmPool struct {
 	used [maxDMSize / provider.PageSize]bool
 }
@@ -81,9 +97,21 @@ func (c *userContext) newDM(size uint64, alignment uint32) (*deviceMemory, error
 	case alignment > uint32(bits.Len(provider.PageSize-1)):
 		return nil, refuse("log_align_req", "is more than a page", "ask for less")
 	}
+	n := pagesOf(size)
+	if !c.memory.take(n) {
+		return nil, unix.ENOMEM
+	}
+	d, err := c.placeDM(size, n)
+	if err != nil {
+		c.memory.take(-n)
+	}
+	return d, err
+}
+
+// placeDM makes a memory of n pages.
+func (c *userContext) placeDM(size uint64, n int) (*deviceMemory, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := pagesOf(size)
 	index, ok := c.dms.take(n)
 	if !ok {
 		return nil, unix.ENOMEM
@@ -117,6 +145,7 @@ func (d *deviceMemory) Destroy(*dispatch.Object, bool) error {
 	// The file is this daemon's own, and holes need no memory.
 	_ = unix.Fallocate(d.c.pages.file, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, d.at, int64(n)*provider.PageSize)
 	d.c.dms.set(d.index, n, false)
+	d.c.memory.take(-n)
 	d.c.budget.Give(quota.Cost{Memory: int64(n) * provider.PageSize})
 	return nil
 }

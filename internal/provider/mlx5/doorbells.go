@@ -25,6 +25,16 @@ type register struct {
 	qps   []*queuePair // does not change: there is a new list
 }
 
+// pages returns the pages of a register.
+func (r *register) pages() (list []*page) {
+	for _, w := range r.words {
+		if !slices.Contains(list, w.page) {
+			list = append(list, w.page)
+		}
+	}
+	return list
+}
+
 // ringing is what the poller needs of that. It does not change.
 type ringing struct {
 	words []word

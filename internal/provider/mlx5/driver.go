@@ -3,6 +3,7 @@ package mlx5
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/profile"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/uapi"
@@ -11,8 +12,15 @@ import (
 
 // Driver is what the kernel's mlx5_ib is to libmlx5.
 type Driver struct {
-	Profile Profile
+	Profile profile.Profile
 	Class   *sched.Class // of the threads that look for doorbells; may be nil
+
+	memory *adapterMemory
+}
+
+// New returns the driver of one adapter.
+func New(p profile.Profile, class *sched.Class) Driver {
+	return Driver{Profile: p, Class: class, memory: new(adapterMemory)}
 }
 
 var _ provider.Driver = Driver{}
@@ -42,7 +50,8 @@ func (d Driver) Open(o provider.Open) (provider.Context, error) {
 		o.Budget.Give(openCost)
 		return nil, err
 	}
-	c := &userContext{dev: o.Device, budget: o.Budget, offsets: o.Offsets, pages: pages}
+	c := &userContext{dev: o.Device, budget: o.Budget, offsets: o.Offsets, pages: pages, memory: d.memory}
+	c.guard.pages, c.guard.budget = pages, o.Budget
 	c.poller.init(c, d.Class)
 	return c, nil
 }

@@ -120,6 +120,8 @@ func TestLayout(t *testing.T) {
 		{"MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC | MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC", rssSelfLoopback},
 		{"MLX5_RX_HASH_SRC_IPV4", int(ether.HashSrcIPv4)}, {"MLX5_RX_HASH_DST_PORT_UDP", int(ether.HashDstUDP)},
 		{"IBV_COUNTER_BYTES", counterBytes},
+		{"MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE", hasECE}, {"sizeof(struct mlx5_ib_modify_qp_resp)", int(unsafe.Sizeof(ModifyQPResp{}))},
+		{cabi.Offset("mlx5_ib_modify_qp_resp", "ece_options"), int(unsafe.Offsetof(ModifyQPResp{}.ECEOptions))},
 		{"sizeof(struct mlx5_ib_create_qp_resp)", int(unsafe.Sizeof(CreateQPResp{}))},
 	}
 	exprs := make([]string, len(tests))

@@ -14,7 +14,7 @@ func (d Driver) Look(_ string, index int) provider.Look {
 	vendor, device := fmt.Sprintf("0x%04x", p.VendorID), fmt.Sprintf("0x%04x", p.DeviceID)
 	lanes := fmt.Sprint(p.PCIeLanes)
 	return provider.Look{
-		NodeDesc: p.HCAType + " " + p.Name + " gorxe",
+		NodeDesc: p.HCAType + " " + p.String() + " gorxe",
 		FWVer:    p.Firmware, HWRev: fmt.Sprintf("%x", p.HWVer), HCAType: p.HCAType, BoardID: p.BoardID,
 		Parent: provider.Parent{
 			Dir: pciRoot(index) + "/" + pciAddress(index), Bus: "pci", Driver: "mlx5_core",

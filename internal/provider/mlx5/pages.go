@@ -27,7 +27,10 @@ type pages struct {
 }
 
 // page is one of them.
-type page struct{ mem []byte }
+type page struct {
+	mem    []byte
+	offset int64 // in the file
+}
 
 // word is 8 bytes of a page.
 type word struct {
@@ -71,7 +74,7 @@ func (p *pages) add(at int64, n int) ([]*page, error) {
 	p.chunks = append(p.chunks, mem)
 	list := make([]*page, n)
 	for i := range list {
-		list[i] = &page{mem: mem[i*provider.PageSize:][:provider.PageSize]}
+		list[i] = &page{mem: mem[i*provider.PageSize:][:provider.PageSize], offset: at + int64(i)*provider.PageSize}
 	}
 	return list, nil
 }

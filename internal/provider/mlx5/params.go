@@ -107,8 +107,6 @@ const pciDomain = 0xfe00
 
 // What an adapter has beside its queues.
 const (
-	// nullLKey is the key of ibv_alloc_null_mr. Any other number below 256 does as well.
-	nullLKey = 1
 	// maxDMSize is how much device memory a program gets. Twice: the adapter says so of more than
 	// it has. Half: a test that asks for max_dm_size gets less.
 	maxDMSize = 128 << 10

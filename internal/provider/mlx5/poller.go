@@ -29,6 +29,7 @@ type poller struct {
 	// Those of the thread at work:
 	policy sched.Polled
 	hit    []bool
+	rung   bool // the guard has a store that waits
 	ready  []*queuePair
 	spans  []rxe.Span
 	record [][4]byte
@@ -100,15 +101,45 @@ func (p *poller) run(w *standby.Worker) {
 	}()
 	thread := sched.Thread{Class: p.class}
 	defer thread.End()
+	g := &p.c.guard
+	if g.armed.Load() { // the worker before this one was blocked
+		w.Enter()
+		g.release()
+		if !w.Leave() {
+			return
+		}
+	}
 	for !p.stopping.Load() {
 		found, inPlace := p.look(w)
 		if !inPlace {
 			return
 		}
-		pause := p.policy.Observe(sched.Now(), found)
+		pause := p.policy.Observe(sched.Now(), found, g.usable.Load())
 		thread.UpdateClass(p.policy.Class())
-		p.pause(pause)
+		if !p.wait(w, pause) {
+			return
+		}
 	}
+}
+
+// wait waits until the next look. It reports whether the thread is still in its place.
+func (p *poller) wait(w *standby.Worker, pause sched.Pause) (inPlace bool) {
+	g := &p.c.guard
+	switch armed := g.armed.Load(); {
+	case pause.Guard && !armed:
+		w.Enter()
+		g.arm() // and look once more
+		return w.Leave()
+	case pause.Guard:
+		p.rung = g.await(pause.For)
+	case armed:
+		w.Enter()
+		g.release()
+		return w.Leave()
+	default:
+		p.pause(pause.For)
+	}
+	return true
 }
 
 func (p *poller) pause(d time.Duration) {
@@ -127,8 +158,9 @@ func (p *poller) pause(d time.Duration) {
 	p.napping.Store(0)
 }
 
-// look takes the doorbells that have rung. It reports whether there were any, and whether the
-// thread is still in its place.
+// look takes the doorbells that have rung. It reports whether there was something to do, and
+// whether the thread is still in its place. A store that has waited is seen once more when it
+// lands.
 func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 	r := p.c.doorbells.current.Load()
 	if r == nil {
@@ -140,21 +172,40 @@ func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 	if !ok {
 		p.stopping.Store(true)
 	}
-	if !found {
+	g := &p.c.guard
+	if !found && !p.rung {
 		return false, true
 	}
 	w.Enter()
-	p.serve(r)
-	return true, w.Leave()
+	if p.rung {
+		g.rung(func(page *page) { p.mark(r, page) })
+	}
+	served := p.serve(r)
+	if p.rung { // the store needs time to land, or it would wait again
+		g.release()
+		p.rung, served = false, true
+	}
+	return served, w.Leave()
 }
 
-// serve serves what has rung. A batch of each queue pair comes before the second one of any.
-func (p *poller) serve(r *ringing) {
+// mark adds the registers of a page to those that have rung.
+func (p *poller) mark(r *ringing, page *page) {
+	for i, w := range r.words {
+		if w.page == page {
+			p.hit[i] = true
+		}
+	}
+}
+
+// serve serves what has rung, and reports whether there was something. A batch of each queue pair
+// comes before the second one of any.
+func (p *poller) serve(r *ringing) (served bool) {
 	ready := p.ready[:0]
 	for i, hit := range p.hit {
 		switch {
 		case !hit:
 		case r.qps[i] == nil:
+			served = true
 			for _, q := range r.cqs {
 				q.ring.lookAtArm()
 			}
@@ -166,12 +217,15 @@ func (p *poller) serve(r *ringing) {
 	for len(ready) > 0 {
 		left := ready[:0]
 		for _, q := range ready {
+			before := q.send.index()
 			if q.send.take() {
 				left = append(left, q)
 			}
+			served = served || q.send.index() != before
 		}
 		ready = left
 	}
+	return served
 }
 
 // posted adds those queue pairs of a register whose records say that something is posted.

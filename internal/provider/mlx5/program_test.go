@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/profile"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/test/must"
@@ -32,8 +33,9 @@ type program struct {
 	uar   *uar // for queue pairs; nil: the device gives registers
 	// sharesUAR: queue pairs use one page of registers, and not one each
 	sharesUAR bool
-	end       uint64  // of what is allocated
-	frames    framing // of raw packets
+	frames    framing  // of raw packets
+	process   *process // lends its faults; nil: none does
+	end       uint64   // of what is allocated
 }
 
 const (
@@ -52,7 +54,7 @@ func newProgram(t testing.TB, dev *rxe.Device) *program {
 
 func newProgramOf(t testing.TB, dev *rxe.Device, libCaps uint64) *program {
 	t.Helper()
-	c := must.Get[provider.Context](t)(Driver{Profile: ConnectX6}.Open(provider.Open{
+	c := must.Get[provider.Context](t)(New(profile.ConnectX6, nil).Open(provider.Open{
 		Device: dev.Whole(), Budget: quota.New(quota.Cost{}), Offsets: provider.NewOffsets()}))
 	t.Cleanup(func() { c.Close(false) })
 	p := &program{t: t, dev: dev, ctx: c.(*userContext), end: memBase,
@@ -115,6 +117,20 @@ func (u *udata) Space() (rxe.Memory, error) {
 		return u.p.space, nil
 	}
 	return u.p.mem, nil
+}
+
+func (u *udata) LendFaults(got func(int, error)) {
+	if u.p.process == nil {
+		got(-1, unix.EPERM)
+	} else {
+		got(u.p.process.lend())
+	}
+}
+func (u *udata) Mappings() string {
+	if u.p.process == nil {
+		return ""
+	}
+	return u.p.process.maps()
 }
 
 // ask makes the private part of a request.

@@ -124,6 +124,7 @@ func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 	q.send.dec.qpn = uint32(qp.Num())
 	q.label = q.c.labels.add(q.c.pages.file, q.labelOf(qp.Num()))
 	q.c.enter(qp.Num(), q)
+	defer func() { q.c.guard.cover(u, q.send.space, q.register.pages()) }()
 	if q.uar != nil {
 		q.c.doorbells.addQP(q, q.uar.register)
 		return respond(u, CreateQPResp{BFRegIndex: invalidRegister})
@@ -165,9 +166,16 @@ func (q *queuePair) Receives() (waiting, entries int) {
 	return int(q.recv.waiting.Load()), q.recv.entries()
 }
 
-// Modify implements provider.QP (mlx5_ib_modify_qp). What the program has posted before comes
-// first.
-func (q *queuePair) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
+// Modify implements provider.QP (mlx5_ib_modify_qp).
+func (q *queuePair) Modify(u provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
+	if err := q.modify(attr, mask); err != nil {
+		return err
+	}
+	return modified(u)
+}
+
+// modify takes first what the program has posted before.
+func (q *queuePair) modify(attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
 	if mask&rxe.QPAttrState == 0 {
 		return q.send.qp.Modify(attr, mask)
 	}

@@ -167,6 +167,9 @@ type CreateRSSReq struct {
 	CompMask, Flags  uint32
 }
 
+// struct mlx5_ib_modify_qp_resp
+type ModifyQPResp struct{ ResponseLength, DCTN, ECEOptions, Reserved uint32 }
+
 // Flags of these structs.
 const (
 	contextDevX = 1 << 0 // MLX5_IB_ALLOC_UCTX_DEVX
@@ -177,6 +180,7 @@ const (
 	inlineModeNone   = 1       // MLX5_USER_INLINE_MODE_NONE
 	coreClockOffset  = 1 << 0  // MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET
 	dumpFillKey      = 1 << 1  // MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY
+	hasECE           = 1 << 2  // MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE
 	clockInfoV1      = 0       // MLX5_IB_CLOCK_INFO_V1
 	cqFlagPad        = 1 << 0  // MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD
 	cqFlagUARPage    = 1 << 1  // MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/profile"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
@@ -55,7 +56,7 @@ func TestBegin(t *testing.T) {
 	p := newProgramOf(t, rxedev.New(t), 0)
 	u := ask(p, AllocContextReq{})
 	must.OK(t, p.ctx.Begin(u))
-	if resp := uapi.Load[AllocContextResp](u.resp); resp.TotBFRegs != uarPages*registersPerPage || resp.DumpFill != nullLKey {
+	if resp := uapi.Load[AllocContextResp](u.resp); resp.TotBFRegs != uarPages*registersPerPage || resp.DumpFill != uint32(profile.NullLKey) {
 		t.Errorf("%+v", resp)
 	}
 	if err := p.ctx.Begin(ask(p, AllocContextReq{Flags: contextDevX})); err != unix.EPROTONOSUPPORT {

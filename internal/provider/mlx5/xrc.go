@@ -42,8 +42,11 @@ func (*target) Take(int, bool) (provider.Taken, error) { return provider.Taken{}
 func (*target) Receives() (waiting, entries int) { return 0, 0 }
 
 // Modify implements provider.QP.
-func (q *target) Modify(_ provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
-	return q.qp.Modify(attr, mask)
+func (q *target) Modify(u provider.UData, attr *rxe.QPAttr, mask rxe.QPAttrMask) error {
+	if err := q.qp.Modify(attr, mask); err != nil {
+		return err
+	}
+	return modified(u)
 }
 
 // Free implements provider.QP.

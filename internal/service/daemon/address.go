@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"net/netip"
 
@@ -14,8 +15,8 @@ import (
 // another user. A device of lo is for this host only, so its programs meet at any address. The run
 // says so.
 func (s *Server) startDevice(spec *proto.Spec, index int, c common) (d *device, err error) {
-	if p, ok := spec.ConnectX(); ok {
-		spec.Like = proto.Like(p.Name)
+	if _, ok := spec.ConnectX(); ok {
+		spec.Like = cmp.Or(spec.Like, proto.DefaultLike)
 	}
 	if !spec.Free {
 		d, err = startDevice(*spec, index, c)

@@ -94,7 +94,7 @@ func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 // driverOf chooses the driver by the device's name.
 func driverOf(s proto.Spec, class *sched.Class) provider.Driver {
 	if p, ok := s.ConnectX(); ok {
-		return mlx5.Driver{Profile: p, Class: class}
+		return mlx5.New(p, class)
 	}
 	return librxe.Driver{}
 }
@@ -102,7 +102,7 @@ func driverOf(s proto.Spec, class *sched.Class) provider.Driver {
 func engineConfig(s proto.Spec) engine.Config {
 	cfg := engine.Config{Name: s.Name, Interface: s.Interface, Address: s.Address, SpeedMbps: int(s.Speed), CostlyMemory: true}
 	if p, ok := s.ConnectX(); ok {
-		cfg.SpeedMbps, cfg.Limits = cmp.Or(cfg.SpeedMbps, p.Mbps), p.Limits()
+		cfg.SpeedMbps, cfg.Limits, cfg.Quirks = cmp.Or(cfg.SpeedMbps, p.Mbps), p.Limits(), p.Quirks
 	}
 	if s.Rail {
 		cfg.GIDTableLen = railGIDs

@@ -7,29 +7,20 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gorxe/gorxe/internal/provider/mlx5"
+	"github.com/gorxe/gorxe/internal/profile"
 )
 
-// Like is the name of a profile: the adapter that a device looks like. Empty: none is chosen.
+// Like is a profile, as profile.Find reads it: the adapter that a device looks like. Empty: none is
+// chosen.
 type Like string
 
 // DefaultLike is the profile of a ConnectX for which none is chosen.
 const DefaultLike Like = "connectx6"
 
-// Likes lists the profiles.
-func Likes() (list []string) {
-	for _, p := range mlx5.Profiles() {
-		list = append(list, p.Name)
-	}
-	return list
-}
-
-// ParseLike reads the name of a profile.
+// ParseLike reads a profile, as profile.Find.
 func ParseLike(text string) (Like, error) {
-	if _, ok := mlx5.FindProfile(text); !ok {
-		return "", fmt.Errorf("%q is no profile: choose one of %s", text, strings.Join(Likes(), ", "))
-	}
-	return Like(text), nil
+	_, err := profile.Find(text)
+	return Like(text), err
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -40,11 +31,12 @@ func (l *Like) UnmarshalText(text []byte) (err error) {
 
 // ConnectX returns the profile of a device that has the name of an adapter of mlx5. Without a
 // profile of its own it has the default.
-func (s Spec) ConnectX() (p mlx5.Profile, ok bool) {
+func (s Spec) ConnectX() (p profile.Profile, ok bool) {
 	if !strings.HasPrefix(s.Name, mlx5Prefix) {
-		return mlx5.Profile{}, false
+		return p, false
 	}
-	return mlx5.FindProfile(string(cmp.Or(s.Like, DefaultLike)))
+	p, err := profile.Find(string(cmp.Or(s.Like, DefaultLike)))
+	return p, err == nil
 }
 
 // agree refuses a device whose name, profile and speed contradict each other.
@@ -69,7 +61,8 @@ func (l Like) Suits(have Spec) bool {
 		return true
 	}
 	p, ok := have.ConnectX()
-	return ok && p.Name == string(l)
+	want, err := profile.Find(string(l))
+	return ok && err == nil && p == want
 }
 
 // In tells whether one of the devices has the profile, or none is asked for.

@@ -66,6 +66,10 @@ func TestLikeSuits(t *testing.T) {
 		{"mlx5_0=lo,like=connectx6", "mlx5_0=lo", true}, // the default
 		{"mlx5_0=lo,like=connectx5", "mlx5_0=lo,like=connectx6", false},
 		{"rxe0=lo", "mlx5_0=lo,like=connectx6", false},
+		{"mlx5_0=lo,like=connectx6+no-uc", "mlx5_0=lo", false},
+		{"mlx5_0=lo,like=connectx6", "mlx5_0=lo,like=connectx6+no-uc", false},
+		{"mlx5_0=lo", "mlx5_0=lo,like=connectx6+no-uc", true},
+		{"mlx5_0=lo,like=connectx5+gids-move", "mlx5_0=lo,like=connectx5", true},
 	} {
 		if got := spec(tt.wants).Suits(spec(tt.has)); got != tt.want {
 			t.Errorf("%s suits a run that wants %s: %v", tt.has, tt.wants, got)

@@ -37,6 +37,8 @@ func TestParseSpec(t *testing.T) {
 		{"mlx5_1=lo,speed=400", Spec{}, "speed=400: a port of connectx6 has no such speed: choose one of 10, 25, 40, 50, 100, 200"},
 		{"mlx5_1=lo,speed=400,like=connectx5", Spec{}, "speed=400: a port of connectx5 has no such speed: choose one of 10, 25, 40, 50, 100"},
 		{"mlx5_1=lo,like=connectx", Spec{}, `"connectx" is no profile: choose one of connectx5, connectx6, `},
+		{"mlx5_1=lo,like=connectx6+no-uc+gids-move", Spec{Name: "mlx5_1", Interface: "lo", Like: "connectx6+no-uc+gids-move"}, ""},
+		{"mlx5_1=lo,like=connectx6+no-ud", Spec{}, `connectx6: "no-ud" is no quirk: choose one of no-uc, `},
 		{"mlx5_1=lo,like=", Spec{}, `"" is no profile`},
 		{"mlx5_1=lo,like=connectx6,like=connectx6", Spec{}, "it has like= twice"},
 		{"mlx5_1=lo,like=connectx6,numa=1", Spec{}, `"numa=1" is neither speed=GBPS nor like=PROFILE`},

@@ -17,6 +17,7 @@ type Config struct {
 	Rows        []Row
 	Repetitions int
 	Target      time.Duration // of one measurement, without starting and ending
+	Device      string        // its name; empty: rxe0
 	Doorbells   string        // of the daemons' flag; empty: theirs to choose
 	Looks       string        // where the daemons record their looks; empty: nowhere
 	Profiles    string        // directory for CPU profiles of the daemons; then nothing is compared
@@ -44,13 +45,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // scratch
 	r := &run{cfg: cfg, places: map[string]*place{}, udp: map[baseline]*Series{}}
-	defer func() {
-		for _, p := range r.places {
-			if !p.oneRun {
-				p.close()
-			}
-		}
-	}()
+	defer r.close()
 	if report.Missing, err = r.open(ctx, dir); err != nil {
 		return nil, err
 	}
@@ -59,6 +54,15 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	report.Machine.LoadAfter = load()
 	report.fill(r)
 	return report, err
+}
+
+// close closes the places.
+func (r *run) close() {
+	for _, p := range r.places {
+		if !p.oneRun {
+			p.close()
+		}
+	}
 }
 
 // open makes the places that the rows need, and the one where calls are trapped.

@@ -86,12 +86,20 @@ func (p *program) listening(port int) error {
 	return nil
 }
 
+// named has a command line use the place's device.
+func (p *place) named(argv []string) []string {
+	if i := slices.Index(argv, "-d"); i >= 0 {
+		argv[i+1] = p.server.device
+	}
+	return argv
+}
+
 // run runs a row's programs once, with n messages.
 func (p *place) run(ctx context.Context, r Row, n int) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, pairLimit)
 	defer cancel()
 	port := p.port()
-	argv := append([]string{r.Tool, "-p", strconv.Itoa(port)}, r.args(n)...)
+	argv := p.named(append([]string{r.Tool, "-p", strconv.Itoa(port)}, r.args(n)...))
 	if p.oneRun {
 		return p.runTogether(ctx, port, argv)
 	}

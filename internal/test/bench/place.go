@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -30,9 +32,11 @@ type place struct {
 	oneRun         bool // both programs are under one gorxe run
 }
 
-// newOneDaemon is a daemon on a loopback address, for both programs.
+// newOneDaemon is a daemon on a loopback address, for both programs. Those of SideBySide have
+// addresses of their own.
 func newOneDaemon(ctx context.Context, cfg Config, dir string) (*place, error) {
-	addr := netip.AddrFrom4([4]byte{127, 100, byte(os.Getpid() >> 8), byte(os.Getpid()) | 1})
+	second := byte(100 + max(slices.Index(devices, cfg.Device), 0))
+	addr := netip.AddrFrom4([4]byte{127, second, byte(os.Getpid() >> 8), byte(os.Getpid()) | 1})
 	d, err := startDaemon(ctx, cfg, &netns.Host{}, filepath.Join(dir, OneDaemon), addr.String())
 	if err != nil {
 		return nil, err
@@ -113,6 +117,7 @@ func (p *place) port() int {
 // daemon is a gorxe daemon on a socket of its own.
 type daemon struct {
 	gorxe  string
+	device string
 	host   *netns.Host
 	socket string
 	addr   netip.Addr // of the host, for TCP
@@ -130,8 +135,8 @@ func startDaemon(ctx context.Context, cfg Config, h *netns.Host, stem, where str
 	}
 	defer func() { _ = ready.Close() }()
 	ctx, cancel := context.WithCancel(ctx)
-	d := &daemon{gorxe: cfg.Gorxe, host: h, socket: stem + ".sock", cancel: cancel, ended: make(chan struct{})}
-	argv := []string{"daemon", "--device", deviceName + "=" + where}
+	d := &daemon{gorxe: cfg.Gorxe, device: cmp.Or(cfg.Device, deviceName), host: h, socket: stem + ".sock", cancel: cancel, ended: make(chan struct{})}
+	argv := []string{"daemon", "--device", d.device + "=" + where}
 	if cfg.Doorbells != "" {
 		argv = append(argv, "--doorbells", cfg.Doorbells)
 	}

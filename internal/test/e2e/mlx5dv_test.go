@@ -68,6 +68,14 @@ ibv_memcpy_from_dm: 0
 ibv_free_dm with a region: 16
 ibv_dereg_mr: 0
 ibv_free_dm: 0
+ibv_query_ece: 0
+  of Mellanox: 1
+  options: 0
+ibv_set_ece of another vendor: 22
+ibv_set_ece: 0
+ibv_query_ece in RTS: 0
+  options: 0
+  WRITE: 0
 DevX: open: 93
 DevX: command: 93
 DevX: object: 93

@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// mlx5Pingpongs are what each release's ibv_*_pingpong does with an adapter.
+// mlx5Pingpongs are what each release's ibv_*_pingpong does with an adapter. With -e and -t it
+// fails if an event is for a completion that it has polled already.
 func mlx5Pingpongs() (lines []string) {
-	for _, options := range []string{"-c", "-c -e", "-c -N", "-c -t", "-c -o", "-c -j", "-c -N -e -t", "-c -N -j", "-c -s 65536 -e"} {
+	for _, options := range []string{"-c", "-c -e", "-c -N", "-c -t", "-c -o", "-c -j", "-c -N -t", "-c -N -j", "-c -s 65536 -e"} {
 		lines = append(lines, "ibv_rc_pingpong -g 1 -n 100 "+options)
 	}
 	for _, options := range []string{"uc", "ud -s 1024", "srq"} {
@@ -20,7 +21,8 @@ func mlx5Pingpongs() (lines []string) {
 	return lines
 }
 
-// mlx5Perftests are perftest's eight programs, over each service that they have.
+// mlx5Perftests are perftest's eight programs, over each service that they have. The newest one
+// refuses -e for WRITE.
 func mlx5Perftests() (lines []string) {
 	for _, test := range []string{"send", "write", "read", "atomic"} {
 		for _, kind := range []string{"bw", "lat"} {
@@ -28,13 +30,13 @@ func mlx5Perftests() (lines []string) {
 				lines = append(lines, fmt.Sprintf("ib_%s_%s -x 1 -F -n 100 -c %s", test, kind, service))
 			}
 		}
-		lines = append(lines, "ib_"+test+"_bw -x 1 -F -n 100 -q 64", "ib_"+test+"_bw -x 1 -F -n 128 -q 2 --post_list=8 -l 8")
+		lines = append(lines, "ib_"+test+"_bw -x 1 -F -n 100 -q 64", "ib_"+test+"_bw -x 1 -F -n 128 -q 2 --post_list=8")
 		if test != "atomic" {
 			lines = append(lines, "ib_"+test+"_bw -x 1 -F -n 20 -a", "ib_"+test+"_lat -x 1 -F -n 20 -a")
 		}
 	}
 	return append(lines, "ib_send_bw -x 1 -F -n 100 --use-srq -q 4", "ib_send_bw -x 1 -F -n 100 -e", "ib_send_lat -x 1 -F -n 100 -e",
-		"ib_write_bw -x 1 -F -n 100 -e", "ib_read_bw -x 1 -F -n 100 -e", "ib_atomic_bw -x 1 -F -n 100 -A CMP_AND_SWAP")
+		"ib_read_bw -x 1 -F -n 100 -e", "ib_atomic_bw -x 1 -F -n 100 -A CMP_AND_SWAP")
 }
 
 // TestMLX5Releases: all of that with libmlx5 of this Debian, of a newer one, and of the newest.

@@ -80,12 +80,18 @@ var asContainer = []string{"unshare", "--ipc", "--pid", "--fork", "--kill-child"
 // as users get them. Each address gets a device, from rxe0 on.
 func oneRun(t *testing.T, addrs ...string) *daemon {
 	t.Helper()
+	return oneRunOf(t, "rxe", addrs...)
+}
+
+// oneRunOf is oneRun with devices of other names: mlx5_0 and so on.
+func oneRunOf(t *testing.T, prefix string, addrs ...string) *daemon {
+	t.Helper()
 	need(t, "ip")
 	h := newHost(t, "127.0.0.1")
 	h.ip(t, "link set lo up")
 	args := []string{"--doorbells", "auto"}
 	for i, addr := range addrs {
-		args = append(args, "--device", fmt.Sprintf("rxe%d=%s", i, addr))
+		args = append(args, "--device", fmt.Sprintf("%s%d=%s", prefix, i, addr))
 	}
 	return startDaemon(t, h, args...)
 }
@@ -106,7 +112,7 @@ func (d *daemon) carried(t *testing.T, least func() uint64, f func()) {
 	f()
 	for i, after := range d.books().packets() {
 		if got, want := after-before[i], least(); got < want {
-			t.Errorf("%d packets went over rxe%d, want %d at least", got, i, want)
+			t.Errorf("%d packets went over device %d, want %d at least", got, i, want)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (tr *trial) openNewer(m *machine, f family, size int) *endpoint {
 func (tr *trial) start(m *machine, f family, size, access int, argv ...string) *endpoint {
 	tr.Helper()
 	e := &endpoint{trial: tr, machine: m, qpn: map[int]string{}}
-	e.proc = tr.verbs(m, append(argv, "rxe0", strconv.Itoa(m.gid[f]))...)
+	e.proc = tr.verbs(m, append(argv, m.rdma, strconv.Itoa(m.gid[f]))...)
 	e.gid = e.reply("its device").fields["gid"]
 	a := e.do("mr mr=0 len=%d access=%d", size, access)
 	e.rkey, e.addr = a.fields["rkey"], a.number(e, "addr")

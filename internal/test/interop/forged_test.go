@@ -90,8 +90,8 @@ func anyResponse(wire.Packet) bool { return true }
 // silence is how long a test waits for an answer that need not come.
 const silence = 2 * time.Second
 
-// patience is how long a test waits for an answer of a machine. gorxe must give one.
-func patience(m *machine) time.Duration {
+// answerLimit is how long a test waits for an answer of a machine. gorxe must give one.
+func answerLimit(m *machine) time.Duration {
 	if m.isKernel() {
 		return silence
 	}
@@ -232,9 +232,9 @@ func TestDuplicates(t *testing.T) {
 			// (C9-88). So the test forges this requester's READ too.
 			next := func(h *wire.Headers) { h.PSN, h.VA, h.RKey = h.PSN.Add(1), b.addr, wire.RKey(key) }
 			tr.forge(a, wire.RCReadRequest, next, sealRight)
-			first := tr.nextResponse(b, patience(server))
+			first := tr.nextResponse(b, answerLimit(server))
 			tr.forge(a, wire.RCReadRequest, next, sealRight)
-			again := tr.nextResponse(b, patience(server))
+			again := tr.nextResponse(b, answerLimit(server))
 			if !server.isKernel() && (first != "RC_RDMA_READ_RESPONSE_ONLY" || again != first) {
 				tr.Errorf("rkey %s: answered with %s, and again with %s", which, first, again)
 			}
@@ -293,7 +293,7 @@ func TestDuplicates(t *testing.T) {
 		tr.packets = long // the long one is its last
 		tr.forge(a, wire.RCReadRequest, again, sealRight)
 		tr.packets = append(all, tr.packets[len(long):]...)
-		answer := tr.nextResponse(b, patience(server))
+		answer := tr.nextResponse(b, answerLimit(server))
 		if server.isKernel() {
 			tr.row.Settled = fmt.Sprintf("A duplicate of a READ of 4 packets that comes behind a new READ of zero bytes is answered with %s.", answer)
 		} else if answer != "RC_RDMA_READ_RESPONSE_FIRST" {

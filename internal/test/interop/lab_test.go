@@ -67,7 +67,9 @@ type machine struct {
 	mac    string
 	addr   string // IPv4
 	addr6  string
-	under  []string // what every verbs program is run under
+	under  []string    // what every verbs program is run under
+	rdma   string      // the RDMA device
+	daemon *agent.Proc // of gorxe
 	gid    map[family]int
 	vm     *exec.Cmd // nil for this machine
 }
@@ -144,7 +146,7 @@ func newLaboratory(out string, k kernel) (_ *laboratory, err error) {
 	if kernels {
 		return l, l.startKernel(l.gorxe, tap2)
 	}
-	return l, l.startGorxe()
+	return l, l.startGorxe("rxe0")
 }
 
 // build compiles the programs of the two machines. It must run before the boot, because the
@@ -324,14 +326,24 @@ func (l *laboratory) startKernel(m *machine, tap string) error {
 	if _, err := m.sh("set -e\nip link set lo up\n" + m.addresses() + "rdma link add rxe0 type rxe netdev " + m.device); err != nil {
 		return err
 	}
-	return m.findGIDs()
+	return m.findGIDs("rxe0")
 }
 
-// startGorxe starts the daemon with gorxe's rxe0.
-func (l *laboratory) startGorxe() error {
+// startGorxe starts the daemon with a device of that name. One that runs ends first.
+func (l *laboratory) startGorxe(device string) error {
 	socket := filepath.Join(l.scratch, "gorxe.sock")
 	binary := filepath.Join(l.scratch, "gorxe")
-	daemon := l.gorxe.Start(binary, "daemon", "--device", "rxe0="+tap, "--socket", socket)
+	if l.gorxe.daemon != nil {
+		l.gorxe.daemon.Kill()
+		if _, err := l.gorxe.daemon.Wait(programTimeout); err != nil {
+			return fmt.Errorf("the daemon of %s: %w", l.gorxe.rdma, err)
+		}
+		if err := os.Remove(socket); err != nil {
+			return err
+		}
+	}
+	daemon := l.gorxe.Start(binary, "daemon", "--device", device+"="+tap, "--socket", socket)
+	l.gorxe.daemon = daemon
 	for deadline := time.Now().Add(programTimeout); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := os.Stat(socket); err == nil {
 			break
@@ -341,12 +353,13 @@ func (l *laboratory) startGorxe() error {
 		}
 	}
 	l.gorxe.under = []string{binary, "run", "--socket", socket, "--"}
-	return l.gorxe.findGIDs()
+	return l.gorxe.findGIDs(device)
 }
 
 // findGIDs looks up where the addresses are in the device's GID table.
-func (m *machine) findGIDs() error {
-	p := m.verbs("sh", "-c", "for i in 0 1 2 3 4 5 6 7; do echo $i $(cat /sys/class/infiniband/rxe0/ports/1/gids/$i); done")
+func (m *machine) findGIDs(device string) error {
+	m.rdma = device
+	p := m.verbs("sh", "-c", "for i in 0 1 2 3 4 5 6 7; do echo $i $(cat /sys/class/infiniband/"+device+"/ports/1/gids/$i); done")
 	if code, err := p.Wait(programTimeout); code != 0 || err != nil {
 		return fmt.Errorf("%s: GID table: %d %v\n%s", m.name, code, err, p.Output())
 	}

@@ -126,7 +126,7 @@ func TestFlush(t *testing.T) {
 			how = sealTwice
 		}
 		tr.forge(a, wire.RCFlush, func(h *wire.Headers) { h.VA = b.addr }, how)
-		switch answer := tr.nextResponse(b, patience(server)); {
+		switch answer := tr.nextResponse(b, answerLimit(server)); {
 		case server.isKernel():
 			tr.row.Settled = "A duplicate FLUSH is answered with " + answer + "."
 		case answer != "RC_RDMA_READ_RESPONSE_ONLY":

@@ -21,7 +21,7 @@ func TestPingPong(t *testing.T) {
 		{"UC, MTU 256, odd size", "ibv_uc_pingpong -c -n 20 -m 256 -s 5001", ""},
 		{"UD", "ibv_ud_pingpong -c -n 100 -s 1000", ipv4},
 	} {
-		argv := append(strings.Fields(tc.argv), "-d", "rxe0", "-g", "GID", "-p", "PORT")
+		argv := append(strings.Fields(tc.argv), "-d", "DEVICE", "-g", "GID", "-p", "PORT")
 		eachFamily(t, "Ping-pong", tc.name, tc.quick, func(tr *trial, server, client *machine) {
 			tr.exchange(server, client, argv...)
 		})
@@ -55,7 +55,7 @@ func TestPerftest(t *testing.T) {
 		{"ib_atomic_lat -n 20 -A CMP_AND_SWAP", ipv4},
 	} {
 		// An ACK timeout of a second, because an emulated machine pauses.
-		argv := append(strings.Fields(tc.argv), "-d", "rxe0", "-x", "GID", "-p", "PORT", "-F", "-u", "18")
+		argv := append(strings.Fields(tc.argv), "-d", "DEVICE", "-x", "GID", "-p", "PORT", "-F", "-u", "18")
 		eachFamily(t, "perftest", tc.argv, tc.quick, func(tr *trial, server, client *machine) {
 			tr.exchange(server, client, argv...)
 		})

@@ -67,7 +67,7 @@ func (tr *trial) finish() {
 	tr.collect()
 	tr.inspect()
 	switch {
-	case tr.lossy:
+	case tr.lossy, tr.row.Section == mlx5Section:
 		tr.irreproachable()
 	case tr.row.Section == cmSection:
 		tr.checked()
@@ -212,9 +212,9 @@ func (tr *trial) verbs(m *machine, argv ...string) *agent.Proc {
 	return p
 }
 
-// exchange runs a server and, when it listens, a client with the same arguments
-// and the server's address. In argv, PORT stands for a TCP port and GID for the
-// index of the machine's GID in that family.
+// exchange runs a server and, when it listens, a client with the same arguments and the server's
+// address. In argv, PORT stands for a TCP port, DEVICE for the machine's device, and GID for the
+// index of its GID in that family.
 func (tr *trial) exchange(server, client *machine, argv ...string) {
 	tr.Helper()
 	port := lab.nextPort()
@@ -224,6 +224,8 @@ func (tr *trial) exchange(server, client *machine, argv ...string) {
 			switch args[i] {
 			case "PORT":
 				args[i] = strconv.Itoa(port)
+			case "DEVICE":
+				args[i] = m.rdma
 			case "GID":
 				args[i] = strconv.Itoa(m.gid[tr.row.Family])
 			}

@@ -191,6 +191,25 @@ static void moderation(struct ibv_context *ctx, char *buf)
 	SAY("ibv_modify_cq with a long period", ibv_modify_cq(e.cq, &a));
 }
 
+/* Enhancements of a connection: the adapter takes none. */
+static void enhancements(struct ibv_context *ctx, char *buf)
+{
+	struct end e = make_end(ctx, buf, size);
+	struct address self = address_of(&e);
+	struct ibv_ece ece = {}, other = {.vendor_id = 1};
+
+	SAY("ibv_query_ece", ibv_query_ece(e.qp, &ece));
+	SAY("  of Mellanox", ece.vendor_id == 0x15b3);
+	SAY("  options", ece.options);
+	SAY("ibv_set_ece of another vendor", ibv_set_ece(e.qp, &other));
+	ece.options = 0x30000002;
+	SAY("ibv_set_ece", ibv_set_ece(e.qp, &ece));
+	connect_to(&e, &self);
+	SAY("ibv_query_ece in RTS", ibv_query_ece(e.qp, &ece));
+	SAY("  options", ece.options);
+	SAY("  WRITE", post(&e, IBV_WR_RDMA_WRITE, (uintptr_t)buf, 8, e.mr->lkey, (uintptr_t)buf + 8, e.mr->rkey));
+}
+
 static void refusals(struct ibv_context *ctx, struct end *e, char *buf)
 {
 	struct mlx5dv_context_attr devx = {.flags = MLX5DV_CONTEXT_FLAGS_DEVX};
@@ -238,6 +257,7 @@ int main(int argc, char **argv)
 	domains(ctx, buf);
 	moderation(ctx, buf);
 	device_memory(&e, buf);
+	enhancements(ctx, buf);
 	refusals(ctx, &e, buf);
 	return 0;
 }

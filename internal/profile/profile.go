@@ -1,13 +1,18 @@
-package mlx5
+// Package profile has the adapters that a device can look like (--like): their names, numbers,
+// limits and quirks. It knows no device and no provider.
+package profile
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
-// Profile is an adapter as programs see it. It changes names, numbers and limits, and never what
-// is on the wire.
+// Profile is an adapter as programs see it. It changes names, numbers, limits and what is refused,
+// and never what is on the wire.
 type Profile struct {
 	Name                string
 	VendorID, DeviceID  uint16 // of PCI
@@ -22,6 +27,8 @@ type Profile struct {
 	PCIeLanes int
 
 	MaxQP, MaxPD, MaxResRdAtom uint32
+
+	Quirks rxe.Quirks
 }
 
 // vendorPCI is Mellanox Technologies in PCI, and vendorIEEE in struct ibv_device_attr
@@ -35,11 +42,14 @@ const (
 // repository pci.ids. Firmware, board, and numbers of a query are those of the public outputs of
 // ibv_devinfo or mlxfwmanager that stand beside them.
 var profiles = []Profile{
-	{ // MCX515A-CCAT, one port. Limits: ibv_devinfo -v in open-mpi/ompi#6137.
+	// MCX515A-CCAT, one port. Limits: ibv_devinfo -v in open-mpi/ompi#6137. Quirk:
+	// NVIDIA/nccl#2157.
+	{
 		Name: "connectx5", VendorID: vendorPCI, DeviceID: 0x1017, SubsystemID: 0x0006,
 		Firmware: "16.32.1010", BoardID: "MT_0000000011", HCAType: "MT4119", VendorPartID: 4119,
 		Mbps: 100000, PCIeSpeed: "8.0 GT/s PCIe", PCIeLanes: 16,
 		MaxQP: 1 << 18, MaxPD: 1 << 24, MaxResRdAtom: 1 << 22,
+		Quirks: rxe.Quirks{GIDsMove: true},
 	},
 	ConnectX6,
 	{ // MCX623106AN-CDAT. Limits: ibv_devinfo -vv of a RoCE host with firmware 22.36.1010.
@@ -54,11 +64,14 @@ var profiles = []Profile{
 		Mbps: 200000, PCIeSpeed: "32.0 GT/s PCIe", PCIeLanes: 16,
 		MaxQP: 1 << 17, MaxPD: 1 << 23, MaxResRdAtom: 1 << 21,
 	},
-	{ // MCX75310AAS-NEAT; eight of them in a host of sgl-project/sglang's threads
+	// MCX75310AAS-NEAT; eight of them in a host of sgl-project/sglang's threads. Quirk:
+	// NVIDIA/nccl#1333.
+	{
 		Name: "connectx7-400g", VendorID: vendorPCI, DeviceID: 0x1021, SubsystemID: 0x0023,
 		Firmware: "28.43.3608", BoardID: "MT_0000000838", HCAType: "MT4129", VendorPartID: 4129,
 		Mbps: 400000, PCIeSpeed: "32.0 GT/s PCIe", PCIeLanes: 16,
 		MaxQP: 1 << 17, MaxPD: 1 << 23, MaxResRdAtom: 1 << 21,
+		Quirks: rxe.Quirks{GIDsMove: true},
 	},
 	{ // B3220 (900-9D3B6-00CV-AA0); its hw_ver is 1
 		Name: "bluefield3", VendorID: vendorPCI, DeviceID: 0xa2dc, SubsystemID: 0x0009, Revision: 1,
@@ -80,14 +93,32 @@ var ConnectX6 = Profile{
 // Profiles lists the profiles, the oldest adapter first.
 func Profiles() []Profile { return slices.Clone(profiles) }
 
-// FindProfile returns the profile of that name.
-func FindProfile(name string) (Profile, bool) {
+// Find returns a profile: its name, and behind each "+" a word of a quirk.
+func Find(text string) (Profile, error) {
+	name, words, more := strings.Cut(text, "+")
 	i := slices.IndexFunc(profiles, func(p Profile) bool { return p.Name == name })
 	if i < 0 {
-		return Profile{}, false
+		return Profile{}, fmt.Errorf("%q is no profile: choose one of %s", name, strings.Join(Names(), ", "))
 	}
-	return profiles[i], true
+	p := profiles[i]
+	if more {
+		if err := p.take(strings.Split(words, "+")); err != nil {
+			return Profile{}, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return p, nil
 }
+
+// Names lists the names of the profiles.
+func Names() (list []string) {
+	for _, p := range profiles {
+		list = append(list, p.Name)
+	}
+	return list
+}
+
+// String returns the name with the quirks.
+func (p Profile) String() string { return strings.Join(append([]string{p.Name}, p.words()...), "+") }
 
 // ethernet are the rates that ports of these adapters can have, in Mb/s. A port of each has all up
 // to its own.
@@ -110,10 +141,17 @@ func (p Profile) Limits() *rxe.DeviceAttr {
 	l.MaxQP, l.MaxPD = p.MaxQP, min(l.MaxPD, p.MaxPD)
 	// the same for all (mlx5_ib_query_device; log_max_qp_sz and its like)
 	l.MaxQPWR, l.MaxSRQWR = 1<<15, 1<<15-1
-	l.MaxInlineData = maxSendBytes
+	l.MaxInlineData = maxInline
 	l.MaxSGE, l.MaxSGERd, l.MaxSRQSGE = 30, 30, 31
 	l.MaxQPRdAtom, l.MaxQPInitRdAtom, l.MaxResRdAtom = 16, 16, p.MaxResRdAtom
 	l.MaxMsgSize = 1 << 30
-	l.NullLKey = nullLKey
+	l.NullLKey = NullLKey
 	return &l
 }
+
+const (
+	// NullLKey is the key of ibv_alloc_null_mr. Any other number below 256 does as well.
+	NullLKey wire.LKey = 1
+	// maxInline is a send request without its first segments (max_sq_desc_sz).
+	maxInline = 1024
+)

@@ -1,0 +1,212 @@
+package mlx5
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/rxedev"
+	"github.com/gorxe/gorxe/internal/test/simnet"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// guarded returns a connected pair of a program that lends its faults.
+func guarded(t *testing.T) (a, b *pair) {
+	t.Helper()
+	p := newProgramOf(t, rxedev.New(t), libDynamicUAR)
+	p.uar, p.sharesUAR = must.Get[*uar](t)(p.ctx.newUAR()), true
+	p.process = newProcess(t, p.ctx.FD(), p.uar.offset)
+	a, b = p.newQP(rxe.QPRC, 1), p.newQP(rxe.QPRC, 2)
+	a.connect(b)
+	b.connect(a)
+	return a, b
+}
+
+func (q *pair) awaitArmed() {
+	q.t.Helper()
+	must.Eventually(q.t, "the guard is armed", q.ctx.guard.armed.Load)
+}
+
+// sends posts a SEND up to its doorbell, and returns how much the device has taken of the queue.
+func (q *pair) sends(peer *pair) (taken func() uint16) {
+	peer.receive(peer.piece(0, 8))
+	q.put(opSend, signaled, 0, q.piece(64, 8))
+	q.put32(q.rec+4, uint32(q.posted))
+	q.ctx.pages.access(func() {}) // what was written happens before the look of the poller
+	return q.mem.(*queuePair).send.index
+}
+
+// completes waits for the completion of what was sent.
+func (q *pair) completes() {
+	q.t.Helper()
+	writing := &q.send.mem.(*completionQueue).ring.writing
+	must.Eventually(q.t, "the SEND has completed", func() bool {
+		writing.Lock()
+		defer writing.Unlock()
+		_, ok := q.send.poll()
+		return ok
+	})
+}
+
+// TestGuard: a store to a register waits until its doorbell was served, each time.
+func TestGuard(t *testing.T) {
+	a, b := guarded(t)
+	for range 4 {
+		a.awaitArmed()
+		taken := a.sends(b)
+		a.process.store()
+		a.process.await()
+		if n := taken(); n != a.posted {
+			t.Fatalf("the store has landed, and %d of %d blocks were served", n, a.posted)
+		}
+		a.completes()
+	}
+}
+
+// TestGuardEnds: a store waits for nobody when there is no guard any more, and its doorbell is
+// still found.
+func TestGuardEnds(t *testing.T) {
+	for what, end := range map[string]func(*userContext){
+		"closed":   func(c *userContext) { c.guard.close() },
+		"released": func(c *userContext) { c.guard.release() },
+		"gone":     func(c *userContext) { c.guard.handler.Close() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			a, b := guarded(t)
+			a.awaitArmed()
+			a.sends(b)
+			end(a.ctx)
+			a.process.store()
+			a.process.await()
+			a.completes()
+		})
+	}
+}
+
+// TestGuardOfTheDead: a program that was killed while its store waits ends, and so does its open.
+func TestGuardOfTheDead(t *testing.T) {
+	g, at := bareGuard(t)
+	g.arm()
+	at.store()
+	must.Eventually(t, "a store waits", func() bool { return g.await(10 * longPause) })
+	must.OK(t, unix.Kill(at.pid, unix.SIGKILL))
+	if line, err := at.out.ReadString('\n'); err == nil {
+		t.Errorf("the store has landed: %q", line)
+	}
+	g.release()
+	g.arm()
+	if g.usable.Load() {
+		t.Error("a program that has ended is guarded")
+	}
+}
+
+// bareGuard is a guard without a poller.
+func bareGuard(t *testing.T) (*guard, *process) {
+	t.Helper()
+	p := must.Get[*pages](t)(newPages())
+	g := &guard{pages: p, budget: quota.New(quota.Cost{})}
+	t.Cleanup(func() { g.close(); p.close() })
+	list := must.Get[[]*page](t)(p.add(0, 1))
+	at := newProcess(t, p.file, 0)
+	g.cover(&udata{p: &program{process: at}}, at.space(), list)
+	if !g.usable.Load() {
+		t.Fatal("no guard: ", g.why)
+	}
+	return g, at
+}
+
+// TestGuardRings: a store that waits names its page.
+func TestGuardRings(t *testing.T) {
+	g, at := bareGuard(t)
+	g.arm()
+	at.store()
+	must.Eventually(t, "a store waits", func() bool { return g.await(10 * longPause) })
+	hits := 0
+	g.rung(func(p *page) {
+		if p == g.places[0].page {
+			hits++
+		}
+	})
+	g.release()
+	at.await()
+	if hits != 1 {
+		t.Errorf("%d pages have rung", hits)
+	}
+}
+
+// TestGuardRefused: a program that cannot lend its faults is asked once, and gives nothing back.
+func TestGuardRefused(t *testing.T) {
+	p := must.Get[*pages](t)(newPages())
+	defer p.close()
+	list := must.Get[[]*page](t)(p.add(0, 1))
+	g := &guard{pages: p, budget: quota.New(quota.Cost{})}
+	u := &udata{p: new(program)}
+	g.cover(u, nil, list)
+	g.cover(u, nil, list)
+	if g.why == nil || g.usable.Load() {
+		t.Errorf("guarded: %t, because of %v", g.usable.Load(), g.why)
+	}
+	g.arm()
+	g.release()
+	g.close()
+}
+
+// TestGuardOfTwo: a program whose child makes queue pairs of the same open is not guarded.
+func TestGuardOfTwo(t *testing.T) {
+	g, at := bareGuard(t)
+	u := &udata{p: &program{process: at}}
+	g.cover(u, at.space(), g.pagesOf())
+	if !g.usable.Load() {
+		t.Error("a second queue pair ends the guard: ", g.why)
+	}
+	g.arm()
+	g.cover(u, new(simnet.Memory), g.pagesOf())
+	if g.usable.Load() || g.armed.Load() {
+		t.Error("two processes are guarded")
+	}
+	at.store()
+	at.await()
+}
+
+func (g *guard) pagesOf() (list []*page) {
+	for _, at := range g.places {
+		list = append(list, at.page)
+	}
+	return list
+}
+
+// TestPlaces: only mappings of the file are guarded that the program can write and others see.
+func TestPlaces(t *testing.T) {
+	p := must.Get[*pages](t)(newPages())
+	defer p.close()
+	list := must.Get[[]*page](t)(p.add(2*provider.PageSize, 2))
+	var st unix.Stat_t
+	must.OK(t, unix.Fstat(p.file, &st))
+	file := fmt.Sprintf("%02x:%02x %d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	maps := strings.ReplaceAll(`7000-9000 rw-s 00002000 FILE /memfd:gorxe-uverbs (deleted)
+b000-c000 r--s 00002000 FILE /memfd:gorxe-uverbs (deleted)
+c000-d000 rw-p 00002000 FILE /memfd:gorxe-uverbs (deleted)
+d000-e000 rw-s 00009000 FILE /memfd:gorxe-uverbs (deleted)
+e000-f000 rw-s 00002000 00:00 1 /memfd:gorxe-uverbs (deleted)
+10000-13000 rw-s 00001000 FILE
+x-y rw-s z FILE
+2000-1000 rw-s 00002000 FILE
+1000-2000 rw-s
+`, "FILE", file)
+	var got []string
+	for _, at := range placesOf(maps, p.file, list) {
+		got = append(got, fmt.Sprintf("%x %x", at.Start, at.page.offset))
+	}
+	if want := "[7000 2000 8000 3000 11000 2000 12000 3000]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if self := must.Get[[]byte](t)(os.ReadFile("/proc/self/maps")); len(placesOf(string(self), p.file, list)) != 2 {
+		t.Errorf("not the pages of this process: %s", self)
+	}
+}

@@ -1,0 +1,123 @@
+// Package userfault stops another process at its stores to some of its pages (userfaultfd(2) with
+// write protection), and tells of them.
+//
+// A userfaultfd belongs to the address space of the process that makes it. So the other process has
+// to make it: [Borrow] has a thread of it do so, as a debugger would (ptrace(2)).
+package userfault
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// Why a process cannot lend its faults, beside errnos.
+var (
+	errFiltered = errors.New("the program has a seccomp filter of its own")
+	errPlace    = errors.New("the thread is not behind a system call")
+	errFile     = errors.New("the program has replaced the descriptor")
+)
+
+// Borrow has a thread make a userfaultfd. The thread waits in a system call that this process
+// answers (seccomp's notification), and the thread makes the file when that call returns. Borrow
+// returns when the call may be answered. valid reports whether the call still waits, as a thread's
+// number may be another's. got is called once, by another goroutine, with what New takes over, or
+// an error.
+//
+// A thread that a debugger has is left alone, and a debugger that comes meanwhile gets EPERM.
+func Borrow(tid, pidfd int, valid func() bool, got func(fd int, err error)) {
+	ready := make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // and not unlocked: when the thread ends, it lets go what it traces
+		t, err := seize(tid, valid)
+		close(ready)
+		if err != nil {
+			got(-1, err)
+			return
+		}
+		got(t.borrow(pidfd))
+	}()
+	<-ready
+}
+
+// tracee is a thread of another process. Its methods are for the thread that has seized it.
+type tracee int
+
+// seize attaches to a thread, and has it stop when its system call returns.
+func seize(tid int, valid func() bool) (tracee, error) {
+	if !makesCalls {
+		return 0, unix.EOPNOTSUPP
+	}
+	if err := Supported(); err != nil {
+		return 0, err
+	}
+	if filters(tid) > filters(unix.Getpid())+1 { // the one more is gorxe's
+		return 0, errFiltered
+	}
+	if err := unix.PtraceSeize(tid); err != nil {
+		return 0, fmt.Errorf("ptrace: %w", err)
+	}
+	if !valid() {
+		return 0, unix.ESRCH
+	}
+	if err := unix.PtraceInterrupt(tid); err != nil {
+		return 0, fmt.Errorf("ptrace: %w", err)
+	}
+	return tracee(tid), nil
+}
+
+// filters returns how many seccomp filters a thread has. A filter may end a program that makes a
+// system call that it does not know.
+func filters(tid int) int {
+	text, _ := procfs.ReadFile(procfs.Path(tid, "status")) // none: the thread has ended
+	_, rest, _ := strings.Cut(string(text), "\nSeccomp_filters:\t")
+	line, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.Atoi(line)
+	return n
+}
+
+func (t tracee) borrow(pidfd int) (fd int, err error) {
+	if err := t.awaitInterrupt(); err != nil {
+		return -1, err
+	}
+	defer func() { _ = unix.PtraceDetach(int(t)) }() // it may have ended
+	return t.makeFile(pidfd)
+}
+
+// awaitInterrupt waits until the thread has stopped where seize said.
+func (t tracee) awaitInterrupt() error {
+	for range mostStops {
+		st, err := t.wait()
+		if err != nil {
+			return err
+		}
+		if st>>16 == unix.PTRACE_EVENT_STOP {
+			return nil // also when SIGSTOP has stopped all threads
+		}
+		if err := unix.PtraceCont(int(t), int(st.StopSignal())); err != nil {
+			return err
+		}
+	}
+	return unix.EAGAIN
+}
+
+// wait waits for the next stop.
+func (t tracee) wait() (st unix.WaitStatus, err error) {
+	for {
+		_, err = unix.Wait4(int(t), &st, unix.WALL, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, err
+		case !st.Stopped():
+			return 0, unix.ESRCH
+		default:
+			return st, nil
+		}
+	}
+}

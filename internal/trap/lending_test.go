@@ -1,0 +1,136 @@
+package trap
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/sys/userfault"
+	"github.com/gorxe/gorxe/internal/test/must"
+)
+
+const (
+	lendSize   = 4096
+	lendResult = 4242
+)
+
+// lent is what the device does with the faults of its program. Each write of the program is the
+// next step, and names a page.
+type lent struct {
+	t       *testing.T
+	step    int
+	got     chan error
+	handler *userfault.Handler
+	stored  chan bool
+}
+
+func (l *lent) write(c kernel.Caller, buf, _ uint64) (int64, error) {
+	var b [8]byte
+	if err := c.Read(buf, b[:]); err != nil {
+		return 0, err
+	}
+	page := userfault.Range{Start: binary.NativeEndian.Uint64(b[:]), Len: lendSize}
+	l.step++
+	switch l.step {
+	case 1: // the call fails all the same
+		c.(kernel.Lender).LendFaults(func(fd int, err error) {
+			if err == nil {
+				l.handler, err = userfault.New(fd)
+			}
+			l.got <- err
+		})
+		return 0, unix.ENOTUNIQ
+	case 2: // the next store waits until the device has seen it
+		if err := errors.Join(<-l.got, l.handler.Register(page), l.handler.Protect(page)); err != nil {
+			l.t.Error(err)
+			return 0, unix.EIO
+		}
+		go l.serve(page)
+	case 3:
+		if !<-l.stored {
+			return 0, unix.EIO
+		}
+		err := l.handler.Protect(page)
+		l.handler.Close() // as the end of a daemon does: the next store waits for nobody
+		return lendResult, err
+	}
+	return lendResult, nil
+}
+
+func (l *lent) serve(page userfault.Range) {
+	for !l.handler.Await(time.Hour) { // a signal may end it
+	}
+	addr, ok := l.handler.Next()
+	if !ok || !page.Contains(addr) {
+		l.t.Errorf("a store at %#x, %t; want one in %+v", addr, ok, page)
+	}
+	must.OK(l.t, l.handler.Release(page))
+	l.stored <- ok
+}
+
+// TestLendFaults: a program lends its faults in a call of its own, of which it gets the result. Its
+// store to a protected page waits for the device, and goes on when the device lets it or is gone.
+func TestLendFaults(t *testing.T) {
+	h := newFakes(t)
+	l := &lent{t: t, got: make(chan error, 1), stored: make(chan bool, 1)}
+	h.write = l.write
+	run(t, options{program: "lend", host: h})
+	if l.step != 3 {
+		t.Errorf("the program came to step %d", l.step)
+	}
+}
+
+// lend starts a program that lends its faults. The test, which traces that one, must not be its
+// parent: a parent is told of the stops, too.
+func lend([]string) error {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), roleEnv+"=lend-child")
+	cmd.Stderr = os.Stderr
+	return cmd.Run()
+}
+
+// lendChild stores to a page before, while and after the device has it protected.
+func lendChild([]string) error {
+	dev, err := unix.Open(device, unix.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	file, err := unix.MemfdCreate("page", 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.Ftruncate(file, lendSize); err != nil {
+		return err
+	}
+	page, err := unix.Mmap(file, 0, lendSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	name := binary.NativeEndian.AppendUint64(nil, uint64(uintptr(unsafe.Pointer(&page[0]))))
+	before := openFDs()
+	if _, err := unix.Write(dev, name); err != unix.ENOTUNIQ {
+		return fmt.Errorf("the call that lends faults: %v", err)
+	}
+	if now := openFDs(); len(now) != len(before) { // the second step waits for the descriptor
+		return fmt.Errorf("descriptors before: %v\n now: %v", before, now)
+	}
+	for step := range byte(2) {
+		if n, err := unix.Write(dev, name); n != lendResult || err != nil {
+			return fmt.Errorf("step %d: %d, %v", step, n, err)
+		}
+		page[step] = 'a' + step
+	}
+	var b [2]byte
+	if _, err := unix.Pread(file, b[:], 0); err != nil || string(b[:]) != "ab" {
+		return fmt.Errorf("the file has %q, %v", b, err)
+	}
+	return nil
+}
