@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
+	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -110,6 +112,27 @@ func TestRawReceive(t *testing.T) {
 	b.to(rxe.QPErr)
 	if c := b.recv.one(); c.op != cqeRespErr || c.syndrome != 5 {
 		t.Errorf("flushed: %+v", c)
+	}
+}
+
+// TestRawFlags: what a program may ask for when it makes a queue pair, and what not.
+func TestRawFlags(t *testing.T) {
+	p := newProgram(t, rxedev.New(t))
+	cq := p.newCQ(64, 64, false)
+	for flags, ok := range map[uint32]bool{
+		uapi.QPCreateBlockMulticastLoopback | uapi.QPCreateScatterFCS | uapi.QPCreateCVLANStripping | uapi.QPCreatePCIWriteEndPadding: true,
+		1 << 10: false, // IBV_QP_CREATE_SOURCE_QPN
+	} {
+		req := provider.QPRequest{Type: uapi.QPTypeRawPacket, Flags: flags, SendCQ: cq.mem, RecvCQ: cq.mem, Keys: p}
+		own := CreateQPReq{DBAddr: p.alloc(recordSize), BufAddr: p.alloc(64), SQBufAddr: p.alloc(64), SQWQECount: 1,
+			Flags: qpFlagUARPage, BFRegIndex: p.uar.id}
+		q, err := p.ctx.NewQP(ask(p, own), req)
+		if (err == nil) != ok {
+			t.Errorf("flags %#x: %v", flags, err)
+		}
+		if err == nil {
+			q.Free()
+		}
 	}
 }
 

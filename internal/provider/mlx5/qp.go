@@ -75,8 +75,8 @@ func (c *userContext) NewQP(u provider.UData, req provider.QPRequest) (provider.
 // queuePairTypes are those that have queues. An XRC target has none.
 var queuePairTypes = []uint64{uapi.QPTypeRC, uapi.QPTypeUC, uapi.QPTypeUD, uapi.QPTypeXRCIni, uapi.QPTypeRawPacket}
 
-// rawFlags are the flags of a queue pair for raw packets.
-const rawFlags = uapi.QPCreateScatterFCS | uapi.QPCreateCVLANStripping | uapi.QPCreatePCIWriteEndPadding
+// rawFlags are the flags of a queue pair for raw packets. None of them receives its own multicasts.
+const rawFlags = uapi.QPCreateBlockMulticastLoopback | uapi.QPCreateScatterFCS | uapi.QPCreateCVLANStripping | uapi.QPCreatePCIWriteEndPadding
 
 func (c *userContext) checkNewQP(u provider.UData, req *provider.QPRequest) (own CreateQPReq, err error) {
 	least, flags := qpToRegister, uint32(uapi.QPCreateBlockMulticastLoopback)
