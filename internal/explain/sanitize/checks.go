@@ -59,6 +59,7 @@ const (
 	raceWrite            = "race-write"
 	raceRead             = "race-read"
 	raceAtomic           = "race-atomic"
+	overlappingReceives  = "overlapping-receives"
 )
 
 // checks are all checks, by groups.
@@ -73,6 +74,7 @@ var checks = []Check{
 	{sendBufferChanged, "buffers", Error, "the program changed a posted buffer", "IBA 10.7.3.1, ibv_post_send(3)", false},
 	{readEarly, "buffers", Error, "data of a READ or atomic is sent before it came", "IBA 10.8.3.3, ibv_post_send(3)", false},
 	{overlappingReads, "buffers", Warning, "two READs or atomics have one target", "IBA 10.8.3.3, ibv_post_send(3)", true},
+	{overlappingReceives, "buffers", Warning, "a receive shares memory with another one, a READ or a send", "IBA 10.8.3.3, ibv_post_recv(3)", true},
 	{recvTooShort, "buffers", Error, "a message exceeds its receive", "IBA 9.9.3, ibv_post_recv(3)", false},
 	{unmapped, "buffers", Error, "registered memory is not mapped any more", "IBA 10.6.6, ibv_reg_mr(3)", false},
 	{freedWhilePosted, "lifetime", Error, "a region is deregistered while posted", "IBA 10.6.7, ibv_dereg_mr(3)", false},

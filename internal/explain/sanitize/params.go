@@ -13,6 +13,7 @@ const (
 	maxObjects  = 1024 // that have a history; further ones are not seen
 	maxEnded    = 256  // regions that were deregistered
 	maxPosts    = 1024 // work requests that are under way
+	maxReceives = 1024 // that wait
 	maxFindings = 64   // different ones
 	maxMaps     = 16   // lists of mappings
 	lastWrites  = 16   // of the device to a program's memory
@@ -36,4 +37,4 @@ const (
 
 // Memory is what a Session takes at most, in bytes. An object has three stacks: of its making, of
 // its last change, and of its last post or its end. A work request has one, and a finding four.
-const Memory = (3*maxObjects+3*maxEnded+maxPosts+4*maxFindings)*StackBytes + maxMaps*MapsBytes
+const Memory = (4*maxObjects+4*maxEnded+maxPosts+maxReceives+4*maxFindings)*StackBytes + maxMaps*MapsBytes

@@ -35,6 +35,9 @@ type Watched struct {
 	SignalAll bool
 
 	Entries, Waiting func() int // of a completion queue; nil: nobody knows in time
+
+	Receives func() rxe.WaitingRing // of a queue pair or an SRQ; nil: nobody can look
+	SRQ      any                    // the id, of a queue pair's; nil: it has none
 }
 
 // SetWatcher sets the Watcher of this open. It must be called before the first call.
@@ -64,6 +67,11 @@ func watchedOf(res dispatch.Resource) Watched {
 		if r.sendCQ != nil {
 			w.SendCQ = r.sendCQ
 		}
+		if r.srq != nil {
+			w.SRQ = r.srq
+		} else if ring := r.qp.RecvQueue(); ring != nil {
+			w.Receives = func() rxe.WaitingRing { return ring }
+		}
 		return w
 	case *cqRes:
 		w := Watched{Kind: "completion queue"}
@@ -73,7 +81,11 @@ func watchedOf(res dispatch.Resource) Watched {
 		}
 		return w
 	case *srqRes:
-		return Watched{Kind: "shared receive queue"}
+		w := Watched{Kind: "shared receive queue"}
+		if _, ok := r.mem.Ring().(rxe.WaitingRing); ok { // a resized queue has another ring
+			w.Receives = func() rxe.WaitingRing { return r.mem.Ring().(rxe.WaitingRing) }
+		}
+		return w
 	case *pdRes:
 		return Watched{Kind: "protection domain"}
 	case *ahRes:

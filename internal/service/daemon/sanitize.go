@@ -118,12 +118,12 @@ func (w *watcher) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c k
 func (w *watcher) Posting(q *rxe.QP, c kernel.Caller) { w.File.Posting(q, w.stack(c, false)) }
 
 func madeOf(o *uverbs.Watched) sanitize.Made {
-	m := sanitize.Made{Kind: o.Kind, Number: o.Key}
+	m := sanitize.Made{Kind: o.Kind, Number: o.Key, Receives: o.Receives}
 	switch {
 	case o.Space != nil:
 		m.Region = &sanitize.Region{Start: o.Start, Length: o.Length, Base: o.Base, Memory: o.Space}
 	case o.QP != nil:
-		m.QP = &sanitize.QP{QP: o.QP, SendCQ: o.SendCQ, Depth: o.Cap.MaxSendWR, SignalAll: o.SignalAll}
+		m.QP = &sanitize.QP{QP: o.QP, SendCQ: o.SendCQ, Depth: o.Cap.MaxSendWR, SignalAll: o.SignalAll, SRQ: o.SRQ}
 	case o.Entries != nil:
 		m.CQ = &sanitize.CQ{Entries: o.Entries, Waiting: o.Waiting}
 	}
