@@ -60,6 +60,7 @@ const (
 	raceRead             = "race-read"
 	raceAtomic           = "race-atomic"
 	overlappingReceives  = "overlapping-receives"
+	eventsUnacknowledged = "events-not-acknowledged"
 )
 
 // checks are all checks, by groups.
@@ -83,6 +84,7 @@ var checks = []Check{
 	{cqOverflow, "queues", Error, "a completion found its queue full", "IBA 11.6.3.1, ibv_create_cq(3)", false},
 	{cqTooSmall, "queues", Warning, "more signaled work than its queue holds", "IBA 10.8.1, ibv_create_cq(3)", false},
 	{noSignal, "queues", Error, "nothing signaled frees the send queue", "IBA 10.8.6, ibv_post_send(3)", false},
+	{eventsUnacknowledged, "queues", Error, "an object is destroyed, and waits for its events for ever", "ibv_ack_cq_events(3), ibv_get_async_event(3)", false},
 	{badRequest, "queues", Error, "the device refused a work request as malformed", "IBA 11.4.1.1, ibv_post_send(3)", false},
 	{rnr, "queues", Warning, "no receive came before the retries ended", "IBA 9.7.5.2.8, ibv_post_recv(3)", false},
 	{qpAccess, "state", Error, "qp_access_flags lack a right", "IBA 9.7.4.1.3, ibv_modify_qp(3)", false},

@@ -157,6 +157,22 @@ func (f *File) Ended(id any, at *Stack) {
 	}
 }
 
+// Unacknowledged notes that the only thread of a process is in the call that ends an object, which
+// waits until the program has acknowledged the events that it has read. n of them are not.
+func (f *File) Unacknowledged(id any, n uint32, at *Stack) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	o := f.objects[id]
+	if o == nil {
+		return
+	}
+	f.find(eventsUnacknowledged, Finding{
+		What:    fmt.Sprintf("%s is destroyed, and the program has not acknowledged %s of it: the call waits for ever, as there is no other thread", o, plural.Of(n, "event")),
+		Objects: []string{o.name()},
+		Places:  slices.Concat([]Place{{What: "it was destroyed", Stack: at}}, o.history("it was made")),
+	})
+}
+
 // endRegion remembers a region whose key may still be used. s.mu is held.
 func (f *File) endRegion(o *object) {
 	delete(f.s.regions, keyName{f.device, o.Number})

@@ -107,7 +107,13 @@ func (w *watcher) Changed(id any, o uverbs.Watched, c kernel.Caller) {
 }
 
 // Ended implements uverbs.Watcher.
-func (w *watcher) Ended(id any, c kernel.Caller) { w.File.Ended(id, w.stack(c, false)) }
+func (w *watcher) Ended(id any, unacked uint32, c kernel.Caller) {
+	at := w.stack(c, false)
+	if thread, ok := c.(kernel.Standing); ok && unacked > 0 && thread.Alone() {
+		w.Unacknowledged(id, unacked, at)
+	}
+	w.File.Ended(id, at)
+}
 
 // Modified implements uverbs.Watcher.
 func (w *watcher) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller) {
