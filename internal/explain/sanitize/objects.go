@@ -219,6 +219,21 @@ func (f *File) drop(o *object) {
 	o.posts, o.silent = nil, 0
 }
 
+func (f *File) left(o *object) {
+	f.find(leak, Finding{What: fmt.Sprintf("%s was not destroyed", o), Objects: []string{o.name()}, Places: []Place{{What: "it was made", Stack: o.made}}})
+}
+
+// Left notes that a process has closed the file through which it had an object.
+func (f *File) Left(id any) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if o := f.objects[id]; o != nil {
+		delete(f.objects, id)
+		f.s.objects--
+		f.left(o)
+	}
+}
+
 // Close notes that the process has closed the device, with all that it left there. If the device is
 // gone, nothing was left.
 func (f *File) Close(gone bool) {
@@ -228,7 +243,7 @@ func (f *File) Close(gone bool) {
 	for _, o := range left {
 		f.forget(o)
 		if !gone {
-			f.find(leak, Finding{What: fmt.Sprintf("%s was not destroyed", o), Objects: []string{o.name()}, Places: []Place{{What: "it was made", Stack: o.made}}})
+			f.left(o)
 		}
 		if o.Region != nil {
 			delete(f.s.regions, keyName{f.device, o.Number})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain/sanitize"
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/ucma"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap"
@@ -52,7 +53,7 @@ func (n *session) watch(f *file, who trap.Credentials) {
 	if n.sanitizer == nil {
 		return
 	}
-	f.watcher = &watcher{File: n.sanitizer.Open(who.PID, f.reports.program, f.device.spec.Name), session: n.sanitizer, maps: -1}
+	f.watcher = n.newWatcher(who.PID, f.reports.program, f.device.spec.Name)
 	f.reports.sanitizer = f.watcher.File
 	if n.wanted.SanitizeAbort {
 		victim := newVictim(who.PID)
@@ -60,6 +61,28 @@ func (n *session) watch(f *file, who trap.Credentials) {
 	}
 	f.SetWatcher(f.watcher)
 }
+
+func (n *session) newWatcher(pid int, program, device string) *watcher {
+	return &watcher{File: n.sanitizer.Open(pid, program, device), session: n.sanitizer, maps: -1}
+}
+
+// watchCM has the sanitizer watch an event channel.
+func (n *session) watchCM(f *ucma.File, who trap.Credentials) {
+	if n.sanitizer != nil {
+		f.SetWatcher(cmWatcher{n.newWatcher(who.PID, processName(who.PID), "rdma_cm")})
+	}
+}
+
+// cmWatcher implements ucma.Watcher.
+type cmWatcher struct{ *watcher }
+
+// Made implements ucma.Watcher.
+func (w cmWatcher) Made(id any, c kernel.Caller) {
+	w.File.Made(id, sanitize.Made{Kind: "id of RDMA CM"}, w.stack(c, true))
+}
+
+// Ended implements ucma.Watcher.
+func (w cmWatcher) Ended(id any) { w.File.Ended(id, nil) }
 
 // watcher tells the sanitizer where in the program something happens. It implements uverbs.Watcher.
 type watcher struct {
