@@ -20,6 +20,7 @@ completions=(
 
 if [ -n "$remove" ]; then
 	rm -f "$to"/bin/gorxe{,-runtime} "$to"/share/man/man1/gorxe{,-*}.1 "$to"/share/man/man7/gorxe-*.7
+	rm -f "$to/include/gorxe_sanitize.h"
 	for c in "${completions[@]}"; do rm -f "${c#* }"; done
 	echo "removed gorxe from $to"
 	exit 0
@@ -37,6 +38,7 @@ install -m 755 bin/gorxe "$to/bin/gorxe.new"
 mv "$to/bin/gorxe.new" "$to/bin/gorxe" # a daemon may run the old one
 ln -sf gorxe "$to/bin/gorxe-runtime"
 bin/gorxe manual "$to/share/man"
+install -D -m 644 dist/include/gorxe_sanitize.h "$to/include/gorxe_sanitize.h"
 for c in "${completions[@]}"; do
 	install -D -m 644 "dist/completions/${c% *}" "${c#* }"
 done
