@@ -79,6 +79,7 @@ fi
 if [ "$what" = sanitizers ]; then
 	need gcc gcc command -v "${CC:-gcc}"
 	need clang clang command -v clang
+	need libclang-rt-dev compiler-rt sh -c 'ls "$(clang -print-resource-dir)"/lib/*/libclang_rt.msan*.a'
 	need libibverbs-dev rdma-core-devel test -e /usr/include/infiniband/verbs.h
 fi
 if [ "$what" = packages ] || [ "$what" = containers ] || [ "$what" = kubernetes ] || [ "$what" = labs ]; then

@@ -62,6 +62,7 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	if init.SRQ != nil {
 		eng.SRQ = init.SRQ.srq
 	}
+	p.ctx.watch.observe(&eng)
 	qp, err := p.pd.CreateQP(eng)
 	if err != nil {
 		return nil, err
@@ -89,7 +90,11 @@ func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 	if attr == nil {
 		return invalid("ModifyQP", "attr", "is nil")
 	}
-	return q.qp.Modify(attr, mask)
+	err := q.qp.Modify(attr, mask)
+	if err == nil {
+		q.ctx.watch.modified(q.qp, attr, mask)
+	}
+	return err
 }
 
 // Query returns what was set, and what the queue pair was made from (ibv_query_qp).

@@ -12,6 +12,7 @@ type Config struct {
 	BufferSize int                  // bytes of the region of each end; 0: 64 KiB
 	Depth      uint32               // work requests in each queue; 0: 64
 	Attr       verbsapi.ConnectAttr // of both ends
+	Sanitize   string               // of verbsapi.Config, for both devices
 }
 
 // End is one end of a connection: a device with one queue pair, one completion queue for all
@@ -32,7 +33,8 @@ const access = verbsapi.AccessLocalWrite | verbsapi.AccessRemoteWrite | verbsapi
 // Pair returns two connected ends on two devices of their own.
 func Pair(t testing.TB, cfg Config) (*End, *End) {
 	t.Helper()
-	return Connect(t, Open(t, verbsapi.Config{}), Open(t, verbsapi.Config{}), cfg)
+	dev := verbsapi.Config{Sanitize: cfg.Sanitize}
+	return Connect(t, Open(t, dev), Open(t, dev), cfg)
 }
 
 // Connect makes two connected ends on two devices, which may be the same.

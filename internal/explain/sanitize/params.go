@@ -10,6 +10,9 @@ const (
 	// MapsBytes bounds the list of a process's mappings. UCX with Open MPI has 60 KiB.
 	MapsBytes = 128 << 10
 
+	// Callers is how many frames are kept of a stack whose lines are known at once.
+	Callers = 16
+
 	maxObjects  = 1024 // that have a history; further ones are not seen
 	maxEnded    = 256  // regions that were deregistered
 	maxPosts    = 1024 // work requests that are under way
