@@ -23,7 +23,8 @@ func (j *judged) Errorf(format string, args ...any) {
 	j.errors = append(j.errors, fmt.Sprintf(format, args...))
 }
 
-// TestSanitize: a test fails if its program misuses verbs, and its log has the lines of the program.
+// TestSanitize: a test fails if its program misuses verbs, and its log has the lines of the
+// program.
 func TestSanitize(t *testing.T) {
 	var line int
 	for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 )
 
 // ownStruct is where libibverbs keeps the handle of an object, and how many of its events the
-// program has acknowledged (struct ibv_cq, ibv_qp and ibv_srq of verbs.h, with glibc on amd64).
+// program has acknowledged. It is struct ibv_cq, ibv_qp or ibv_srq of verbs.h, on amd64.
 type ownStruct struct{ handle, async, comp, size int }
 
 var ownStructs = map[uapi.ObjectType]ownStruct{

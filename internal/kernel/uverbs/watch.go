@@ -40,7 +40,7 @@ type Watched struct {
 	Entries, Waiting func() int // of a completion queue; nil: nobody knows in time
 
 	Receives func() rxe.WaitingRing // of a queue pair or an SRQ; nil: nobody can look
-	SRQ      any                    // the id, of a queue pair's; nil: it has none
+	SRQ      any                    // the id of the one that a queue pair takes from; nil: none
 }
 
 // SetWatcher sets the Watcher of this open. It must be called before the first call.

@@ -11,8 +11,8 @@ import (
 	"github.com/gorxe/gorxe/internal/test/must"
 )
 
-// TestSanitizers: with gorxe_sanitize.h MemorySanitizer and ThreadSanitizer blame no program that is
-// right, and still blame those that are wrong. Without it they blame the right ones.
+// TestSanitizers: with gorxe_sanitize.h MemorySanitizer and ThreadSanitizer blame no program that
+// is right, and still blame those that are wrong. Without it they blame the right ones.
 func TestSanitizers(t *testing.T) {
 	if !selection.takes(complete) {
 		return
