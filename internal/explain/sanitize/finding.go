@@ -138,6 +138,9 @@ func (f *Finding) write(w io.Writer) {
 		if lines == nil && p.Stack != nil {
 			lines = p.Stack.Lines
 		}
+		if lines == nil && p.Stack == nil {
+			fmt.Fprintln(w, "      where is not known")
+		}
 		for n := range lines {
 			fmt.Fprintf(w, "      #%d %s\n", n, clean(lines[n].String()))
 		}
