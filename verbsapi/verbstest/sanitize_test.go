@@ -42,14 +42,16 @@ func TestSanitize(t *testing.T) {
 			client.Post(verbsapi.SendWR{ID: 1, Op: verbsapi.WRWrite, SGL: []verbsapi.SGE{client.SGE(0, 64)}, RemoteAddr: server.MR.Addr() + 1<<16 - 1, RKey: server.MR.RKey()})
 			client.AwaitStatus(1, verbsapi.WCRemAccessErr)
 		}, []string{"key-range", "refused-by-peer"}},
-		{"a buffer that changes", func(client, server *End) {
+		{"too early", func(client, server *End) {
+			wr := verbsapi.SendWR{ID: 1, Op: verbsapi.WRRead, SGL: []verbsapi.SGE{client.SGE(0, 64)}, RemoteAddr: server.MR.Addr(), RKey: server.MR.RKey()}
+			next := wr
+			next.ID, next.Op, next.RemoteAddr, next.Flags = 2, verbsapi.WRWrite, wr.RemoteAddr+4096, verbsapi.SendSignaled
 			_, _, line, _ = runtime.Caller(0)
-			client.Post(verbsapi.SendWR{ID: 1, Op: verbsapi.WRSend, SGL: []verbsapi.SGE{client.SGE(0, 64)}})
-			client.Buffer[63]++
-			server.PostRecv(2, 0, 64)
-			server.Await(2)
-			client.Await(1)
-		}, []string{"send-buffer-changed"}},
+			if _, err := client.QP.PostSend([]verbsapi.SendWR{wr, next}); err != nil {
+				t.Error(err)
+			}
+			client.Await(2)
+		}, []string{"read-early"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := &judged{TB: t}
