@@ -131,8 +131,12 @@ func (f *File) overlaps(o *object, r *receive) {
 		for i := range other.recv.waiting {
 			x := &other.recv.waiting[i]
 			if c := r.meets(x.pieces); c != nil && !gone(other, x) && !gone(o, r) {
+				who := fmt.Sprintf("a receive of %s and one of %s", other, o)
+				if other == o {
+					who = fmt.Sprintf("two receives of %s", o)
+				}
 				f.find(overlappingReceives, Finding{
-					What:    fmt.Sprintf("a receive of %s and one of %s share %s, and both wait for a message", other, o, c),
+					What:    fmt.Sprintf("%s share %s, and both wait for a message", who, c),
 					Objects: []string{o.name(), other.name()},
 					Places:  slices.Concat(r.posted("the later receive"), x.posted("the earlier receive")),
 				})

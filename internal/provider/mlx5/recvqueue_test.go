@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -48,4 +49,36 @@ func TestReceivesShown(t *testing.T) {
 	if n := ring.Popped(); n != 6 {
 		t.Errorf("%d requests have left the queue, not 6", n)
 	}
+}
+
+// TestSharedShown: an observer sees the receives of a shared queue that were read ahead.
+func TestSharedShown(t *testing.T) {
+	p := newProgram(t, rxedev.New(t))
+	s := p.newSRQ()
+	cq := p.newCQ(64, 64, false)
+	a := p.newQPOn(rxe.QPRC, 1, cq, cq, nil)
+	b := p.newQPOn(rxe.QPRC, 2, cq, p.newCQ(64, 64, false), s.srq)
+	a.connect(b)
+	b.connect(a)
+	ring := s.mem.Ring().(rxe.WaitingRing)
+	if ring.Alone() {
+		t.Error("a look at the queue blocks")
+	}
+	check := func(from, next uint64, want string) {
+		t.Helper()
+		got := ""
+		n := ring.Waits(from, func(i uint64, w *rxe.RecvWQE) { got += fmt.Sprintf("%d:%d ", i, w.SGL[0].Length) })
+		if got != want || n != next || ring.Popped() > next {
+			t.Errorf("shown %q up to %d, want %q up to %d; %d have left", got, n, want, next, ring.Popped())
+		}
+	}
+	for i := range 3 {
+		s.post(p.piece(4096, 64+i))
+	}
+	check(0, 0, "")
+	a.post(opSend, signaled, 0, inlined([]byte("shared")))
+	check(0, 3, "1:65 2:66 ")
+	check(2, 3, "2:66 ")
+	a.post(opSend, signaled, 0, inlined([]byte("shared")))
+	check(0, 3, "2:66 ")
 }
