@@ -33,7 +33,7 @@ PACKETS    ?= 1000000
 PREFIX     ?= $(if $(shell test -w /usr/local && echo yes),/usr/local,$(HOME)/.local)
 
 .DEFAULT_GOAL := help
-.PHONY: help have-go install uninstall build pictures packages debians test-packages test-containers test-kubernetes test-labs demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
+.PHONY: help have-go install uninstall build pictures packages debians test-packages test-containers test-kubernetes test-labs test-sanitizers demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,10 @@ test-labs: ## Test examples/labs with podman-compose, docker-compose, Slurm and 
 	@./scripts/debian-root.sh && ./scripts/debian-root.sh slurm
 	cd scripts/packages && $(GO) test -timeout 30m -count=1 -run '$(LAB_TESTS)' -v .
 
+test-sanitizers: ## Test dist/include/gorxe_sanitize.h with MemorySanitizer and ThreadSanitizer
+	@./scripts/setup.sh sanitizers
+	GORXE_E2E=full $(GO) test -timeout 10m -count=1 -run TestSanitizers ./internal/test/e2e
+
 demo: have-go ## Run stock RDMA programs under gorxe run, then two devices over UDP
 	@./scripts/setup.sh demo
 	@$(MAKE) --no-print-directory build
@@ -127,6 +131,7 @@ race: ## Run all tests under the race detector, with fewer simulation seeds
 		CGO_ENABLED=1 $(GO) run ./scripts/gotest $(TAKEN) $(AT_ONCE) -timeout 30m -race -shuffle=on $$packages
 
 e2e: setup $(DEVICEPLUGIN) ## Run every case of stock programs under gorxe run (KILLS=200)
+	@./scripts/setup.sh sanitizers
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
 	GORXE_E2E=full GORXE_KILLS=$(KILLS) GORXE_KILLS_EACH=$(KILLS) $(GO) run ./scripts/gotest -timeout 2h -count=1 ./internal/test/e2e
 

@@ -224,6 +224,16 @@ func (c *CQ) waiting() int {
 	return c.count
 }
 
+// Waiting returns how many completions have not been polled.
+func (c *CQ) Waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return 0
+	}
+	return c.waiting()
+}
+
 // Destroy frees the queue and the completions left in it (ibv_destroy_cq). It
 // returns ErrBusy while a QP uses the queue.
 func (c *CQ) Destroy() error {

@@ -17,6 +17,8 @@ func (n *notes) Accessed(q *QP, _ uint32, va, size uint64, need Access) {
 	n.add("%d: %d bytes at %d, need %d", q.Num(), size, va, need)
 }
 
+func (n *notes) Receiving(q *QP) { n.add("%d: receiving", q.Num()) }
+
 func (n *notes) Completed(_ *QP, wc WC, pushed bool) {
 	what := "completed"
 	if !pushed {
@@ -69,6 +71,7 @@ func TestObserver(t *testing.T) {
 	want(post(SendWR{ID: 2, Op: WRSend, SGL: sgl}),
 		"posted SEND 2",
 		fmt.Sprintf("%d: 8 bytes at 64, need 0", a.Num()),
+		fmt.Sprintf("%d: receiving", b.Num()),
 		fmt.Sprintf("%d: 32 bytes at 8192, need 1", b.Num()),
 		"completed RECV 7: success",
 		"completed SEND 2: success")
@@ -79,5 +82,6 @@ func TestObserver(t *testing.T) {
 		"unsignaled RDMA_WRITE 4: success")
 	want(post(SendWR{ID: 3, Op: WRWrite, SGL: []SGE{{Addr: 64, Length: 8, LKey: key + 1}}, RemoteAddr: 4096, RKey: d.mr.RKey()}),
 		"posted RDMA_WRITE 3",
-		"completed RDMA_WRITE 3: local protection error")
+		"completed RDMA_WRITE 3: local protection error",
+		fmt.Sprintf("%d: receiving", a.Num())) // which are flushed
 }

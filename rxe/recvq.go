@@ -120,6 +120,9 @@ func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 // popRecv takes the next receive work request, from the SRQ if there is one. The
 // caller has locked the QP. For bad see RecvRing.
 func (q *QP) popRecv(w *RecvWQE) (ok, bad bool) {
+	if q.observer != nil {
+		q.observer.Receiving(q)
+	}
 	if q.srq != nil {
 		return q.srq.pop(w)
 	}

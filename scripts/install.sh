@@ -20,6 +20,7 @@ completions=(
 
 if [ -n "$remove" ]; then
 	rm -f "$to"/bin/gorxe{,-runtime} "$to"/lib/wireshark/extcap/gorxe-extcap "$to"/share/man/man1/gorxe{,-*}.1 "$to"/share/man/man7/gorxe-*.7
+	rm -f "$to/include/gorxe_sanitize.h"
 	for c in "${completions[@]}"; do rm -f "${c#* }"; done
 	echo "removed gorxe from $to"
 	exit 0
@@ -40,6 +41,7 @@ ln -sf gorxe "$to/bin/gorxe-runtime"
 mkdir -p "$to/lib/wireshark/extcap"
 ln -sf ../../../bin/gorxe "$to/lib/wireshark/extcap/gorxe-extcap"
 bin/gorxe manual "$to/share/man"
+install -D -m 644 dist/include/gorxe_sanitize.h "$to/include/gorxe_sanitize.h"
 for c in "${completions[@]}"; do
 	install -D -m 644 "dist/completions/${c% *}" "${c#* }"
 done

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests call and that this machine lacks. With the argument
 # "demo" it installs those that `make demo` runs, with "packages" those of
-# `make test-packages`, and likewise with "containers", "kubernetes" and "labs". It uses apt-get
-# or dnf, says what it does, and does nothing if all programs are there.
+# `make test-packages`, and likewise with "containers", "kubernetes", "labs" and "sanitizers". It
+# uses apt-get or dnf, says what it does, and does nothing if all programs are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -75,6 +75,12 @@ if [ "$what" = tests ]; then
 	need debian-archive-keyring debian-keyring test -e /usr/share/keyrings/debian-archive-keyring.gpg
 	# What looks at the pages of `gorxe pcap show --html`: internal/pcap/ladder.
 	need chromium-headless-shell chromium-headless sh -c 'command -v chromium-headless-shell || command -v chromium || command -v headless_shell'
+fi
+if [ "$what" = sanitizers ]; then
+	need gcc gcc command -v "${CC:-gcc}"
+	need clang clang command -v clang
+	need libclang-rt-dev compiler-rt sh -c 'ls "$(clang -print-resource-dir)"/lib/*/libclang_rt.msan*.a'
+	need libibverbs-dev rdma-core-devel test -e /usr/include/infiniband/verbs.h
 fi
 if [ "$what" = packages ] || [ "$what" = containers ] || [ "$what" = kubernetes ] || [ "$what" = labs ]; then
 	need mmdebstrap - command -v mmdebstrap

@@ -47,6 +47,9 @@ type Config struct {
 	// RawTap captures the frames of such queue pairs, of all devices of the process. Nil means no
 	// capture.
 	RawTap *rocev2.Tap
+	// Sanitize has the device look for misuse of verbs: "default", "all", or the names of checks
+	// (docs/sanitizer.md). Context.Misuse returns what it finds. Empty means that it does not look.
+	Sanitize string
 	// Tap captures the packets that are, or would be, on the wire. Nil means no
 	// capture.
 	Tap *rocev2.Tap
@@ -64,6 +67,7 @@ type Context struct {
 	works  rxe.WorkFaults // what these say of work requests
 	sub    *rxe.Subdevice
 	chaos  *rxe.Chaos // of the queue pairs; nil: none
+	watch  *watcher   // nil: none
 
 	mu     sync.Mutex
 	closed chan struct{}
@@ -110,6 +114,10 @@ func Open(cfg Config) (*Context, error) {
 	if cfg.Name == "" {
 		cfg.Name = cmp.Or(adapter.Device, "rxe0")
 	}
+	watch, err := newWatcher(cfg.Sanitize, cfg.Name)
+	if err != nil {
+		return nil, err
+	}
 	eng, err := acquireEngine(cfg, adapter)
 	if err != nil {
 		return nil, err
@@ -120,6 +128,7 @@ func Open(cfg Config) (*Context, error) {
 		device: &Device{name: cfg.Name, guid: eng.dev.GUID(), info: info, cfg: cfg},
 		eng:    eng,
 		faults: fault.NewSet(time.Now),
+		watch:  watch,
 		closed: make(chan struct{}),
 	}
 	c.works = eng.faults.Works(c.faults, c.program())
@@ -156,6 +165,7 @@ func (c *Context) Close() error {
 	close(c.closed)
 	c.mu.Unlock()
 
+	c.watch.close()
 	// Nothing is added any more, because own refuses.
 	for k := range c.owned {
 		for _, ch := range c.children(kind(k)) {
@@ -201,6 +211,7 @@ func (c *Context) own(op string, k kind, ch child) error {
 	}
 	c.owned[k][ch] = struct{}{}
 	c.mu.Unlock()
+	c.watch.made(ch)
 	return nil
 }
 
@@ -208,6 +219,7 @@ func (c *Context) disown(k kind, ch child) {
 	c.mu.Lock()
 	delete(c.owned[k], ch)
 	c.mu.Unlock()
+	c.watch.ended(ch)
 }
 
 // Device returns the open device.

@@ -118,6 +118,7 @@ func (m *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 		return err
 	}
 	m.at.Store(&to)
+	m.ctx.watch.changed(m)
 	if to.dmabuf == nil {
 		old.dmabuf.Close()
 	}

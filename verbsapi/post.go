@@ -60,6 +60,7 @@ func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
 	for i := range wrs {
 		s.add(&wrs[i])
 	}
+	q.ctx.watch.posting(q.qp)
 	n, err = q.qp.PostSend(s.wrs)
 	// The pool must not keep anything of the caller's alive.
 	clear(s.wrs)

@@ -68,6 +68,7 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	if init.Type == QPRaw {
 		eng.Frames = &rxe.FrameInit{Port: p.ctx.eng.station, StripVLAN: init.StripVLAN, ScatterFCS: init.ScatterFCS}
 	}
+	p.ctx.watch.observe(&eng)
 	qp, err := p.pd.CreateQP(eng)
 	if err != nil {
 		return nil, err
@@ -95,7 +96,11 @@ func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 	if attr == nil {
 		return invalid("ModifyQP", "attr", "is nil")
 	}
-	return q.qp.Modify(attr, mask)
+	err := q.qp.Modify(attr, mask)
+	if err == nil {
+		q.ctx.watch.modified(q.qp, attr, mask)
+	}
+	return err
 }
 
 // Query returns what was set, and what the queue pair was made from (ibv_query_qp).

@@ -45,6 +45,8 @@ type Standing interface {
 	// Maps returns /proc/PID/maps of the thread; empty: it is not known, or has more than most
 	// bytes.
 	Maps(most int) string
+	// Alone reports whether the process has no other thread.
+	Alone() bool
 }
 
 // Stack is the stack of a thread in a system call.

@@ -53,3 +53,8 @@ func (c *caller) Maps(most int) string {
 	}
 	return string(text)
 }
+
+// Alone implements kernel.Standing.
+func (c *caller) Alone() bool {
+	return len(procfs.Threads(c.r.thread())) == 1 && c.r.s.listener.Valid(c.r.n.ID)
+}

@@ -50,7 +50,7 @@ func TestRPM(t *testing.T) {
 	}
 	for _, name := range []string{"/usr/bin/gorxe", "/usr/bin/gorxe-runtime", "/usr/lib/systemd/system/gorxe.socket", "/usr/share/man/man1/gorxe-run.1",
 		"/usr/share/zsh/site-functions/_gorxe", "/usr/share/bash-completion/completions/gorxe", "/usr/share/fish/vendor_completions.d/gorxe.fish",
-		"/usr/lib64/wireshark/extcap/gorxe-extcap"} {
+		"/usr/lib64/wireshark/extcap/gorxe-extcap", "/usr/include/gorxe_sanitize.h"} {
 		if !strings.Contains(rpm("--query", "--list", "gorxe"), name+"\n") {
 			t.Errorf("the package lacks %s", name)
 		}

@@ -174,7 +174,7 @@ func checkDeb(t *testing.T, out string) {
 	for _, want := range []string{
 		"-rwxr-xr-x root/root", "./usr/bin/gorxe\n", "./usr/share/man/man1/gorxe-run.1\n", "./usr/share/man/man7/gorxe-ci.7\n",
 		"./usr/lib/systemd/system/gorxe.socket\n", "./usr/bin/gorxe-runtime -> gorxe\n", "./usr/lib/x86_64-linux-gnu/wireshark/extcap/gorxe-extcap -> /usr/bin/gorxe\n",
-		"./usr/lib/sysusers.d/gorxe.conf\n", "./usr/share/zsh/vendor-completions/_gorxe\n",
+		"./usr/lib/sysusers.d/gorxe.conf\n", "./usr/share/zsh/vendor-completions/_gorxe\n", "./usr/include/gorxe_sanitize.h\n",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the package lacks %q:\n%s", want, text)

@@ -13,6 +13,7 @@ type Config struct {
 	Depth      uint32               // work requests in each queue; 0: 64
 	Attr       verbsapi.ConnectAttr // of both ends
 	Like       string               // of both devices that Pair opens, as verbsapi.Config has it
+	Sanitize   string               // of verbsapi.Config, for both devices
 }
 
 // End is one end of a connection: a device with one queue pair, one completion queue for all
@@ -33,7 +34,7 @@ const access = verbsapi.AccessLocalWrite | verbsapi.AccessRemoteWrite | verbsapi
 // Pair returns two connected ends on two devices of their own.
 func Pair(t testing.TB, cfg Config) (*End, *End) {
 	t.Helper()
-	device := verbsapi.Config{Like: cfg.Like}
+	device := verbsapi.Config{Like: cfg.Like, Sanitize: cfg.Sanitize}
 	return Connect(t, Open(t, device), Open(t, device), cfg)
 }
 

@@ -30,7 +30,7 @@ const EnvCaptures = "GORXE_CAPTURES"
 
 // Open opens a device for the test. It fills in what cfg leaves out: an address of its own,
 // a capture, and a log that goes to the test's. The device
-// is closed when the test ends.
+// is closed when the test ends. If cfg.Sanitize has found an error, the test fails with its report.
 func Open(t testing.TB, cfg verbsapi.Config) *verbsapi.Context {
 	t.Helper()
 	if cfg.Log == nil {
@@ -56,6 +56,12 @@ func Open(t testing.TB, cfg verbsapi.Config) *verbsapi.Context {
 		t.Fatalf("no device for the test: %v", err)
 	}
 	t.Cleanup(func() {
+		// The others are notes of a program that may be right.
+		if m := ctx.Misuse(); m.Errors > 0 {
+			t.Errorf("misuse of the device at %v:\n%s", ctx.Addr(), m.Text)
+		} else if m.Warnings > 0 {
+			t.Logf("the device at %v:\n%s", ctx.Addr(), m.Text)
+		}
 		if err := ctx.Close(); err != nil && !errors.Is(err, verbsapi.ErrClosed) {
 			t.Errorf("closing the device at %v: %v", ctx.Addr(), err)
 		}

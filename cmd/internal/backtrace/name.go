@@ -25,7 +25,7 @@ func Name(r *sanitize.Report) {
 }
 
 // below are the libraries between a program and a trapped call.
-var below = []string{"libc.so", "libc-", "libpthread", "libibverbs", "librxe", "librdmacm", "ld-linux"}
+var below = []string{"libc.so", "libc-", "libpthread", "libibverbs", "librxe", "libmlx5", "librdmacm", "ld-linux"}
 
 // shown leaves out what the libraries of RDMA do within a verb, and what comes before main.
 func shown(list []sanitize.Frame) []sanitize.Frame {

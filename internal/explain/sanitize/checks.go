@@ -59,6 +59,8 @@ const (
 	raceWrite            = "race-write"
 	raceRead             = "race-read"
 	raceAtomic           = "race-atomic"
+	overlappingReceives  = "overlapping-receives"
+	eventsUnacknowledged = "events-not-acknowledged"
 )
 
 // checks are all checks, by groups.
@@ -73,6 +75,7 @@ var checks = []Check{
 	{sendBufferChanged, "buffers", Error, "the program changed a posted buffer", "IBA 10.7.3.1, ibv_post_send(3)", false},
 	{readEarly, "buffers", Error, "data of a READ or atomic is sent before it came", "IBA 10.8.3.3, ibv_post_send(3)", false},
 	{overlappingReads, "buffers", Warning, "two READs or atomics have one target", "IBA 10.8.3.3, ibv_post_send(3)", true},
+	{overlappingReceives, "buffers", Warning, "a receive shares memory with another one, a READ or a send", "IBA 10.8.3.3, ibv_post_recv(3)", true},
 	{recvTooShort, "buffers", Error, "a message exceeds its receive", "IBA 9.9.3, ibv_post_recv(3)", false},
 	{unmapped, "buffers", Error, "registered memory is not mapped any more", "IBA 10.6.6, ibv_reg_mr(3)", false},
 	{freedWhilePosted, "lifetime", Error, "a region is deregistered while posted", "IBA 10.6.7, ibv_dereg_mr(3)", false},
@@ -81,6 +84,7 @@ var checks = []Check{
 	{cqOverflow, "queues", Error, "a completion found its queue full", "IBA 11.6.3.1, ibv_create_cq(3)", false},
 	{cqTooSmall, "queues", Warning, "more signaled work than its queue holds", "IBA 10.8.1, ibv_create_cq(3)", false},
 	{noSignal, "queues", Error, "nothing signaled frees the send queue", "IBA 10.8.6, ibv_post_send(3)", false},
+	{eventsUnacknowledged, "queues", Error, "an object is destroyed, and waits for its events for ever", "ibv_ack_cq_events(3), ibv_get_async_event(3)", false},
 	{badRequest, "queues", Error, "the device refused a work request as malformed", "IBA 11.4.1.1, ibv_post_send(3)", false},
 	{rnr, "queues", Warning, "no receive came before the retries ended", "IBA 9.7.5.2.8, ibv_post_recv(3)", false},
 	{qpAccess, "state", Error, "qp_access_flags lack a right", "IBA 9.7.4.1.3, ibv_modify_qp(3)", false},

@@ -42,6 +42,8 @@ type Stack struct {
 	SP    uint64 `json:"sp"`
 	Bytes []byte `json:"bytes"` // from SP on
 	Maps  int    `json:"maps"`  // index into Report.Maps; negative: not known
+	// Lines are what it means, if the caller knew.
+	Lines []Frame `json:"-"`
 }
 
 // Frame is one function of a stack.
@@ -132,8 +134,15 @@ func (f *Finding) write(w io.Writer) {
 	for i := range f.Places {
 		p := &f.Places[i]
 		fmt.Fprintf(w, "    %s\n", p.What)
-		for n := range p.Lines {
-			fmt.Fprintf(w, "      #%d %s\n", n, clean(p.Lines[n].String()))
+		lines := p.Lines
+		if lines == nil && p.Stack != nil {
+			lines = p.Stack.Lines
+		}
+		if lines == nil && p.Stack == nil {
+			fmt.Fprintln(w, "      where is not known")
+		}
+		for n := range lines {
+			fmt.Fprintf(w, "      #%d %s\n", n, clean(lines[n].String()))
 		}
 	}
 	for _, line := range f.Drawing {

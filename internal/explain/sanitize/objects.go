@@ -17,6 +17,9 @@ type Made struct {
 	Region *Region
 	QP     *QP
 	CQ     *CQ
+	// Receives returns what waits in a queue pair's own receive queue, or in a shared one; nil:
+	// nobody can look.
+	Receives func() rxe.WaitingRing
 }
 
 // Region is a memory region.
@@ -32,6 +35,7 @@ type QP struct {
 	SendCQ    any    // of Made
 	Depth     uint32 // of its send queue, as the program knows it
 	SignalAll bool
+	SRQ       any // of Made; nil: none
 }
 
 // CQ is a completion queue.
@@ -55,6 +59,7 @@ type object struct {
 	signaled  int    // of a CQ: signaled requests under way
 	saidSmall bool
 	settings  settings // of a QP
+	recv      receives // of a QP or an SRQ
 }
 
 func (o *object) String() string {
@@ -84,6 +89,7 @@ const (
 
 // Made notes an object, by an id that is compared.
 func (f *File) Made(id any, m Made, at *Stack) {
+	f.look(at)
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	if f.s.objects >= maxObjects {
@@ -92,6 +98,7 @@ func (f *File) Made(id any, m Made, at *Stack) {
 	}
 	f.s.objects++
 	o := &object{Made: m, file: f, made: at, number: f.s.objects}
+	o.recv.looked = at
 	f.objects[id] = o
 	f.windows = f.windows || m.Kind == kindMW
 	switch {
@@ -118,12 +125,14 @@ func (f *File) Changed(id any, m Made, at *Stack) {
 
 // Ended notes that the program has destroyed an object.
 func (f *File) Ended(id any, at *Stack) {
+	f.look(at)
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	o := f.objects[id]
 	if o == nil {
 		return
 	}
+	f.forget(o)
 	delete(f.objects, id)
 	f.s.objects--
 	o.endedBy, o.endedAt = at, f.s.now()
@@ -148,6 +157,22 @@ func (f *File) Ended(id any, at *Stack) {
 	}
 }
 
+// Unacknowledged notes that the only thread of a process is in the call that ends an object, which
+// waits until the program has acknowledged the events that it has read. n of them are not.
+func (f *File) Unacknowledged(id any, n uint32, at *Stack) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	o := f.objects[id]
+	if o == nil {
+		return
+	}
+	f.find(eventsUnacknowledged, Finding{
+		What:    fmt.Sprintf("%s is destroyed, and the program has not acknowledged %s of it: the call waits for ever, as there is no other thread", o, plural.Of(n, "event")),
+		Objects: []string{o.name()},
+		Places:  slices.Concat([]Place{{What: "it was destroyed", Stack: at}}, o.history("it was made")),
+	})
+}
+
 // endRegion remembers a region whose key may still be used. s.mu is held.
 func (f *File) endRegion(o *object) {
 	delete(f.s.regions, keyName{f.device, o.Number})
@@ -155,6 +180,7 @@ func (f *File) endRegion(o *object) {
 	if f.s.ended = append(f.s.ended, o); len(f.s.ended) > maxEnded {
 		f.s.ended = slices.Delete(f.s.ended, 0, 1)
 	}
+	f.unregistered(o.Number)
 	for _, q := range f.byQP {
 		for _, p := range q.posts {
 			if !p.uses(o.Number) {
@@ -193,6 +219,21 @@ func (f *File) drop(o *object) {
 	o.posts, o.silent = nil, 0
 }
 
+func (f *File) left(o *object) {
+	f.find(leak, Finding{What: fmt.Sprintf("%s was not destroyed", o), Objects: []string{o.name()}, Places: []Place{{What: "it was made", Stack: o.made}}})
+}
+
+// Left notes that a process has closed the file through which it had an object.
+func (f *File) Left(id any) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if o := f.objects[id]; o != nil {
+		delete(f.objects, id)
+		f.s.objects--
+		f.left(o)
+	}
+}
+
 // Close notes that the process has closed the device, with all that it left there. If the device is
 // gone, nothing was left.
 func (f *File) Close(gone bool) {
@@ -200,8 +241,9 @@ func (f *File) Close(gone bool) {
 	defer f.s.mu.Unlock()
 	left := slices.SortedFunc(maps.Values(f.objects), func(a, b *object) int { return a.number - b.number })
 	for _, o := range left {
+		f.forget(o)
 		if !gone {
-			f.find(leak, Finding{What: fmt.Sprintf("%s was not destroyed", o), Objects: []string{o.name()}, Places: []Place{{What: "it was made", Stack: o.made}}})
+			f.left(o)
 		}
 		if o.Region != nil {
 			delete(f.s.regions, keyName{f.device, o.Number})

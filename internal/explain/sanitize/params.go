@@ -10,9 +10,13 @@ const (
 	// MapsBytes bounds the list of a process's mappings. UCX with Open MPI has 60 KiB.
 	MapsBytes = 128 << 10
 
+	// Callers is how many frames are kept of a stack whose lines are known at once.
+	Callers = 16
+
 	maxObjects  = 1024 // that have a history; further ones are not seen
 	maxEnded    = 256  // regions that were deregistered
 	maxPosts    = 1024 // work requests that are under way
+	maxReceives = 1024 // that wait
 	maxFindings = 64   // different ones
 	maxMaps     = 16   // lists of mappings
 	lastWrites  = 16   // of the device to a program's memory
@@ -36,4 +40,4 @@ const (
 
 // Memory is what a Session takes at most, in bytes. An object has three stacks: of its making, of
 // its last change, and of its last post or its end. A work request has one, and a finding four.
-const Memory = (3*maxObjects+3*maxEnded+maxPosts+4*maxFindings)*StackBytes + maxMaps*MapsBytes
+const Memory = (4*maxObjects+4*maxEnded+maxPosts+maxReceives+4*maxFindings)*StackBytes + maxMaps*MapsBytes

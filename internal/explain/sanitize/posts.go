@@ -49,6 +49,7 @@ func (p *post) uses(key uint32) bool {
 
 // Posting notes that a thread is about to post to a queue pair.
 func (f *File) Posting(q *rxe.QP, at *Stack) {
+	f.look(at)
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	if o := f.byQP[q]; o != nil {
@@ -81,6 +82,7 @@ func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 	} else {
 		p.hashed = false
 	}
+	f.lookAt(q)
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	o := f.byQP[q]
@@ -95,6 +97,7 @@ func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 		f.s.unseen++
 	} else {
 		f.meets(o, p, wr.Flags&rxe.SendFence != 0)
+		f.overReceives(o, p)
 	}
 	f.connected(o, p)
 	f.countSignals(o, p)
@@ -118,15 +121,21 @@ func (f *File) place(p *post, list []rxe.SGE) {
 	}
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
-	for _, e := range list {
-		if o := f.region(uint32(e.LKey)); o != nil && e.Length > 0 {
-			p.pieces = append(p.pieces, piece{uint32(e.LKey), o.Region.Start + e.Addr - o.Region.Base, uint64(e.Length), o.Region.Memory})
-		}
-	}
+	p.pieces = f.pieces(list)
 	p.hashed = true
 	for _, w := range f.written {
 		p.written(w)
 	}
+}
+
+// pieces returns the ranges of a gather list whose regions are known. s.mu is held.
+func (f *File) pieces(list []rxe.SGE) (pieces []piece) {
+	for _, e := range list {
+		if o := f.region(uint32(e.LKey)); o != nil && e.Length > 0 {
+			pieces = append(pieces, piece{uint32(e.LKey), o.Region.Start + e.Addr - o.Region.Base, uint64(e.Length), o.Region.Memory})
+		}
+	}
+	return pieces
 }
 
 // span is a range of a program's memory.

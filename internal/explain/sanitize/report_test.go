@@ -57,6 +57,24 @@ func TestSuppressions(t *testing.T) {
 	}
 }
 
+// TestPlaces: the text has the lines of each place, also those that were known at once, and says
+// where there are none.
+func TestPlaces(t *testing.T) {
+	r := sample()
+	r.Findings[0].Places[1] = Place{What: "the region was registered", Stack: &Stack{Lines: []Frame{{Function: "main.main", File: "/src/main.go", Line: 88}}}}
+	var b strings.Builder
+	r.Write(&b)
+	for _, want := range []string{
+		"the SEND was posted\n      #0 ibv_post_send+0x0 (libibverbs.so.1)\n      #1 /src/a b.c:7 in work\n",
+		"the region was registered\n      #0 /src/main.go:88 in main.main\n",
+		"by a thread that is not known\n      where is not known\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in:\n%s", want, b.String())
+		}
+	}
+}
+
 // TestSuppressionsRefused: the error names the word at fault, and its line.
 func TestSuppressionsRefused(t *testing.T) {
 	for text, want := range map[string]string{

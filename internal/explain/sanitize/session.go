@@ -24,6 +24,7 @@ type Session struct {
 	maps     []string
 	objects  int // with a history, of all files
 	posts    int
+	receives int
 	qps      map[qpName]*object
 	regions  map[keyName]*object
 	ended    []*object // regions that were deregistered, the oldest first
@@ -62,6 +63,7 @@ type File struct {
 	// written has the last ranges that the device was about to write, which it may still do.
 	written [lastWrites]span
 	writes  int
+	called  *Stack // the last trapped call, if receives are compared
 	failed  func() // OnError
 }
 

@@ -19,6 +19,7 @@ type settings struct {
 
 // Modified notes that the program has changed a queue pair.
 func (f *File) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, at *Stack) {
+	f.look(at)
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	o := f.byQP[q]
@@ -28,6 +29,7 @@ func (f *File) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, at *St
 	o.modified = at
 	if mask&rxe.QPAttrState != 0 && (attr.State == rxe.QPReset || attr.State == rxe.QPErr) {
 		f.drop(o)
+		f.forget(o)
 	}
 	o.set(attr, mask)
 	places := []Place{{What: "the queue pair was modified", Stack: at}, {What: "it was made", Stack: o.made}}

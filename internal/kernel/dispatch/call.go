@@ -29,9 +29,10 @@ type Call struct {
 	UHWOut Reply   // and of the response
 	Attrs  AttrSet // of the ioctl form; empty in the other
 
-	ended Resource // that the call has destroyed
-	made  *Object  // a new object, found by others once the call has succeeded
-	held  []*Object
+	ended   Resource // that the call has destroyed, and endedAs its object
+	endedAs *Object
+	made    *Object // a new object, found by others once the call has succeeded
+	held    []*Object
 
 	scratch [512]byte // for requests of the write() form
 }
@@ -74,7 +75,7 @@ func (k *Call) Begin(c kernel.Caller) {
 	k.Caller, k.Size, k.Method = c, 0, ""
 	k.In, k.UHWIn = nil, nil
 	k.Out, k.UHWOut = Reply{}, Reply{}
-	k.made, k.ended, k.held = nil, nil, k.held[:0]
+	k.made, k.ended, k.endedAs, k.held = nil, nil, nil, k.held[:0]
 }
 
 // End publishes the object that the call made, or undoes it, and releases the objects
@@ -96,13 +97,13 @@ func (k *Call) End(err error) {
 		k.held = nil
 	}
 	k.Attrs.clear()
-	k.Caller, k.In, k.UHWIn, k.made, k.ended = nil, nil, nil, nil, nil
+	k.Caller, k.In, k.UHWIn, k.made, k.ended, k.endedAs = nil, nil, nil, nil, nil, nil
 }
 
-// Made returns the object that the call is about to publish, and Ended the resource that it has
-// destroyed; nil: there is none.
-func (k *Call) Made() *Object   { return k.made }
-func (k *Call) Ended() Resource { return k.ended }
+// Made returns the object that the call is about to publish, and Ended the one that it has
+// destroyed, with its resource; nil: there is none.
+func (k *Call) Made() *Object              { return k.made }
+func (k *Call) Ended() (*Object, Resource) { return k.endedAs, k.ended }
 
 // hold finds an object and prevents its destruction until the call ends.
 func (k *Call) hold(typ uapi.ObjectType, handle uint64) (*Object, error) {
@@ -172,7 +173,7 @@ func (k *Call) destroyFound(o *Object) error {
 		o.Unseize()
 		return err
 	}
-	k.ended = res
+	k.ended, k.endedAs = res, o
 	k.owner.Discharge(o)
 	// The object stays seized, because other calls may have found it already.
 	k.objects.Remove(o.Handle)

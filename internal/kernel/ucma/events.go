@@ -228,11 +228,17 @@ func (k *call) getEvent(req *uapi.UcmaGetEventReq) error {
 	f.Add(-1)
 	d.mu.Unlock()
 	f.Sync() // before the answer: after it, poll says what is left
+	if e.child != nil {
+		k.watched(e.child)
+	}
 	err := respond(k, req.Response, &e.resp)
 	if err == nil {
 		err = k.Deliver(k.size)
 	}
 	if err != nil {
+		if e.child != nil {
+			d.unwatched(e.child, false)
+		}
 		f.Add(1)
 		f.Sync()
 		f.ready()

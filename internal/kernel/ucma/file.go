@@ -18,6 +18,7 @@ type File struct {
 	ready            func()
 	faults           kernel.FaultPoint
 	refusals         kernel.Refusals // nil: not wanted
+	watcher          Watcher         // the same
 
 	// reading is locked while the program gets an event. So a command that removes
 	// events, or counts those that were read, runs before or after that.
@@ -61,6 +62,7 @@ func (f *File) Close() {
 	}
 	d.mu.Unlock()
 	for _, c := range ids {
+		d.unwatched(c, true)
 		d.destroy(c)
 	}
 	d.closing.Wait()

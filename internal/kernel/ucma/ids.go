@@ -21,11 +21,12 @@ type cmID struct {
 
 	// Device.mu guards these.
 	file     *File
-	uid      uint64 // the program's name of it; 0 before the program accepts a connection
-	reported uint32 // how many of its events the program has read
-	unread   int    // events of idCost that it has not read
-	backlog  uint32 // of a listener: how many connection requests may still queue
-	removed  bool   // its RDMA device is gone
+	uid      uint64  // the program's name of it; 0 before the program accepts a connection
+	reported uint32  // how many of its events the program has read
+	unread   int     // events of idCost that it has not read
+	backlog  uint32  // of a listener: how many connection requests may still queue
+	removed  bool    // its RDMA device is gone
+	watcher  Watcher // nil: the program does not have the id, or nobody watches
 	groups   []*group
 	early    []earlyEvent
 }
@@ -91,6 +92,7 @@ func (k *call) createID(req *uapi.UcmaCreateIDReq) error {
 		d.mu.Unlock()
 		return err
 	}
+	k.watched(c)
 	if err = respond(k, req.Response, &uapi.UcmaID{ID: c.num}); err == nil && d.publish(c) {
 		return nil
 	}
@@ -154,6 +156,7 @@ func (k *call) destroyID(req *uapi.UcmaIDReq) error {
 // hand to the program end with it.
 func (d *Device) destroy(c *cmID) (reported uint32) {
 	c.id.Destroy() // no event comes any more
+	d.unwatched(c, false)
 	f := d.holdFile(c)
 	d.mu.Lock()
 	for _, g := range c.groups {

@@ -1,6 +1,8 @@
 package uverbs
 
 import (
+	"runtime"
+
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/rxe"
@@ -11,10 +13,11 @@ import (
 type Watcher interface {
 	rxe.Observer
 	// Made sees a new object, Changed a region after reregistration, and Ended an object that the
-	// program has destroyed.
+	// program has destroyed. unacked is how many of its events the program has read and not
+	// acknowledged, as far as is known.
 	Made(id any, o Watched, c kernel.Caller)
 	Changed(id any, o Watched, c kernel.Caller)
-	Ended(id any, c kernel.Caller)
+	Ended(id any, unacked uint32, c kernel.Caller)
 	// Modified sees a change of a queue pair that the program made.
 	Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller)
 	// Posting sees a doorbell of a queue pair, before its work requests are posted.
@@ -35,6 +38,9 @@ type Watched struct {
 	SignalAll bool
 
 	Entries, Waiting func() int // of a completion queue; nil: nobody knows in time
+
+	Receives func() rxe.WaitingRing // of a queue pair or an SRQ; nil: nobody can look
+	SRQ      any                    // the id of the one that a queue pair takes from; nil: none
 }
 
 // SetWatcher sets the Watcher of this open. It must be called before the first call.
@@ -42,8 +48,12 @@ func (f *File) SetWatcher(w Watcher) { f.watcher = w }
 
 // watched tells what a call has made or destroyed.
 func (f *File) watched(k *call, err error) {
-	if res := k.Ended(); res != nil {
-		f.watcher.Ended(res, k.Caller)
+	if o, res := k.Ended(); res != nil {
+		unacked := uint32(0)
+		if runtime.GOARCH == "amd64" { // ownStructs
+			unacked = unacknowledged(k.Caller, o)
+		}
+		f.watcher.Ended(res, unacked, k.Caller)
 	}
 	if o := k.Made(); o != nil && err == nil {
 		if w := watchedOf(o.Res); w.Kind != "" {
@@ -64,6 +74,11 @@ func watchedOf(res dispatch.Resource) Watched {
 		if r.sendCQ != nil {
 			w.SendCQ = r.sendCQ
 		}
+		if r.srq != nil {
+			w.SRQ = r.srq
+		} else if ring := r.qp.RecvQueue(); ring != nil {
+			w.Receives = func() rxe.WaitingRing { return ring }
+		}
 		return w
 	case *cqRes:
 		w := Watched{Kind: "completion queue"}
@@ -73,7 +88,11 @@ func watchedOf(res dispatch.Resource) Watched {
 		}
 		return w
 	case *srqRes:
-		return Watched{Kind: "shared receive queue"}
+		w := Watched{Kind: "shared receive queue"}
+		if _, ok := r.mem.Ring().(rxe.WaitingRing); ok { // a resized queue has another ring
+			w.Receives = func() rxe.WaitingRing { return r.mem.Ring().(rxe.WaitingRing) }
+		}
+		return w
 	case *pdRes:
 		return Watched{Kind: "protection domain"}
 	case *ahRes:

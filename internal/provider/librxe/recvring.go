@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -30,6 +31,7 @@ type recvRing struct {
 	ring
 	maxSGE uint32
 	cons   uint32
+	popped atomic.Uint64                       // how many requests have left the queue, ever
 	wqe    [recvSGL + maxQueueSGE*sgeSize]byte // the copy of a WQE
 }
 
@@ -60,6 +62,7 @@ func (r *recvRing) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 	}
 	r.cons = (r.cons + 1) & r.mask
 	r.setConsumer(r.cons)
+	r.popped.Add(1)
 	return true, !decodeRecv(w, &r.wqe, r.maxSGE)
 }
 
@@ -104,8 +107,35 @@ func (r *recvRing) reset() {
 	if r.piece.mem == nil {
 		return
 	}
-	r.cons = r.producer()
+	to := r.producer()
+	r.popped.Add(uint64(r.distance(r.cons, to)))
+	r.cons = to
 	r.setConsumer(r.cons)
+}
+
+// Popped implements rxe.WaitingRing.
+func (r *recvRing) Popped() uint64 { return r.popped.Load() }
+
+// Alone implements rxe.WaitingRing.
+func (r *recvRing) Alone() bool { return false }
+
+// Waits implements rxe.WaitingRing.
+func (r *recvRing) Waits(from uint64, see func(index uint64, w *rxe.RecvWQE)) (next uint64) {
+	defer r.piece.unlock(r.piece.lock())
+	first := r.popped.Load()
+	if r.piece.mem == nil {
+		return first
+	}
+	var w rxe.RecvWQE
+	var b [recvSGL + maxQueueSGE*sgeSize]byte
+	next = first + uint64(r.distance(r.cons, r.producer()))
+	for i := max(from, first); i < next; i++ {
+		copy(b[:], r.slot(r.cons+uint32(i-first)))
+		if decodeRecv(&w, &b, r.maxSGE) {
+			see(i, &w)
+		}
+	}
+	return next
 }
 
 // move fills a new ring, which only the caller knows, with the requests that wait in from.
@@ -122,5 +152,6 @@ func (r *recvRing) move(from *recvRing) error {
 		return refuse("max_wr", "is less than the receives that wait", "ask for more")
 	}
 	r.setProducer(uint32(n))
+	r.popped.Store(from.popped.Load())
 	return nil
 }

@@ -457,3 +457,40 @@ func TestRingAllocs(t *testing.T) {
 		t.Errorf("%v allocations for a completion and a receive", n)
 	}
 }
+
+// TestReceivesShown: an observer sees the receives that wait, with indices that go on after a
+// message, a reset and a move.
+func TestReceivesShown(t *testing.T) {
+	a := testArena(t)
+	r := must.Get[*recvRing](t)(newRecvRing(a, 3, 2))
+	c := client(t, a, r)
+	check := func(r *recvRing, from, next uint64, want string) {
+		t.Helper()
+		got := ""
+		n := r.Waits(from, func(i uint64, w *rxe.RecvWQE) { got += fmt.Sprintf("%d:%d(%d) ", i, w.ID, w.SGL[0].Addr) })
+		if got != want || n != next {
+			t.Errorf("shown %q up to %d, want %q up to %d", got, n, want, next)
+		}
+	}
+	post := func(id uint64) { c.PostRecv(id, rxe.SGE{Addr: id * 8, Length: 8}) }
+	check(r, 0, 0, "")
+	post(1)
+	post(2)
+	check(r, 0, 2, "0:1(8) 1:2(16) ")
+	check(r, 1, 2, "1:2(16) ")
+	r.Pop(&rxe.RecvWQE{})
+	post(3)
+	post(4)
+	check(r, 0, 4, "1:2(16) 2:3(24) 3:4(32) ")
+	to := must.Get[*recvRing](t)(newRecvRing(a, 7, 2))
+	must.OK(t, to.move(r))
+	check(to, 3, 4, "3:4(32) ")
+	r.reset()
+	post(5)
+	check(r, 0, 5, "4:5(40) ")
+	if n := r.Popped(); n != 4 {
+		t.Errorf("%d requests have left the queue, not 4", n)
+	}
+	r.free()
+	check(r, 0, 4, "")
+}

@@ -62,6 +62,9 @@ const (
 	// recvAhead is how many receive requests one access reads. Twice: a message costs the copy of
 	// requests that it may not need. Half: twice the accesses.
 	recvAhead = 16
+	// shownRequests is how many receive requests an observer sees at a message. Twice: a message
+	// costs the copy of twice as much. Half: it takes twice as long until all were seen.
+	shownRequests = 64
 	// recordsAtOnce is how many doorbell records one access reads. Twice: a vector of twice the
 	// length, beyond which the kernel allocates (UIO_FASTIOV is 8). Half: twice the accesses for
 	// many queue pairs.

@@ -24,6 +24,7 @@ type recvQueue struct {
 	resets  atomic.Uint32
 	waiting atomic.Int32 // as far as is known
 	dead    atomic.Bool
+	popped  atomic.Uint64 // how many requests have left the queue, ever
 
 	seen   uint32 // of resets
 	next   uint16 // the index of the first request that the engine does not have
@@ -62,7 +63,43 @@ func (r *recvQueue) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 	r.first++
 	r.ahead--
 	r.waiting.Add(-1)
+	r.popped.Add(1)
 	return true, !ok
+}
+
+// Popped implements rxe.WaitingRing.
+func (r *recvQueue) Popped() uint64 { return r.popped.Load() }
+
+// Alone implements rxe.WaitingRing.
+func (r *recvQueue) Alone() bool { return true }
+
+// Waits implements rxe.WaitingRing. It reads at most shownRequests.
+func (r *recvQueue) Waits(from uint64, see func(index uint64, w *rxe.RecvWQE)) (next uint64) {
+	first := r.popped.Load()
+	if r.resets.Load() != r.seen || r.dead.Load() || r.broken {
+		return max(from, first)
+	}
+	from = max(from, first)
+	at := uint32(r.next) + uint32(from-first)
+	n := min(shownRequests, r.mask+1-at&r.mask)
+	copies := make([]byte, int(n)<<r.shift)
+	spans := []rxe.Span{{VA: r.record + qpRecordReceive, Buf: r.head[:]}, {VA: r.buf + uint64(at&r.mask)<<r.shift, Buf: copies}}
+	if r.space.ReadV(spans) != nil {
+		return from
+	}
+	posted := int(uint16(binary.BigEndian.Uint32(r.head[:])) - uint16(at))
+	if posted > int(r.mask)+1 {
+		return from
+	}
+	var w rxe.RecvWQE
+	for i := range min(posted, int(n)) {
+		if decodeList(&w, copies[i<<r.shift:(i+1)<<r.shift]) {
+			w.ID = newID(idReceive, r.user, 0, uint16(at)+uint16(i))
+			see(from, &w)
+		}
+		from++
+	}
+	return from
 }
 
 // read reads the record and some requests, and returns how many are posted.

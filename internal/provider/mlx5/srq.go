@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -108,6 +109,8 @@ type sharedRing struct {
 	head   [4]byte
 	spans  []rxe.Span
 
+	popped atomic.Uint64 // how many requests have left the queue, ever
+
 	mu     sync.Mutex               // a leaf lock, not held for accesses
 	ahead  [recvAhead]sharedRequest // what was read, from first on
 	first  int
@@ -185,7 +188,28 @@ func (r *sharedRing) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 	w.ID, w.SGL = from.wqe.ID, append(w.SGL[:0], from.wqe.SGL...)
 	r.first = (r.first + 1) % recvAhead
 	r.n--
+	r.popped.Add(1)
 	return true, from.bad
+}
+
+// Popped implements rxe.WaitingRing.
+func (r *sharedRing) Popped() uint64 { return r.popped.Load() }
+
+// Alone implements rxe.WaitingRing.
+func (r *sharedRing) Alone() bool { return false }
+
+// Waits implements rxe.WaitingRing. It shows those that were read.
+func (r *sharedRing) Waits(from uint64, see func(index uint64, w *rxe.RecvWQE)) (next uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next = r.popped.Load()
+	for i := range r.n {
+		if x := &r.ahead[(r.first+i)%recvAhead]; next >= from && !x.bad {
+			see(next, &x.wqe)
+		}
+		next++
+	}
+	return next
 }
 
 // Len returns how many requests wait, as far as is known.

@@ -22,6 +22,7 @@ func (n *session) openCM(who trap.Credentials) (trap.File, error) {
 	}
 	f.SetFaults(n.faults.ofFile("", who.PID))
 	f.SetRefusals(n.reports.of(who.PID, ""))
+	n.watchCM(f, who)
 	return f, nil
 }
 

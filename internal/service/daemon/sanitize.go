@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain/sanitize"
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/ucma"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap"
@@ -52,7 +53,7 @@ func (n *session) watch(f *file, who trap.Credentials) {
 	if n.sanitizer == nil {
 		return
 	}
-	f.watcher = &watcher{File: n.sanitizer.Open(who.PID, f.reports.program, f.device.spec.Name), session: n.sanitizer, maps: -1}
+	f.watcher = n.newWatcher(who.PID, f.reports.program, f.device.spec.Name)
 	f.reports.sanitizer = f.watcher.File
 	if n.wanted.SanitizeAbort {
 		victim := newVictim(who.PID)
@@ -60,6 +61,28 @@ func (n *session) watch(f *file, who trap.Credentials) {
 	}
 	f.SetWatcher(f.watcher)
 }
+
+func (n *session) newWatcher(pid int, program, device string) *watcher {
+	return &watcher{File: n.sanitizer.Open(pid, program, device), session: n.sanitizer, maps: -1}
+}
+
+// watchCM has the sanitizer watch an event channel.
+func (n *session) watchCM(f *ucma.File, who trap.Credentials) {
+	if n.sanitizer != nil {
+		f.SetWatcher(cmWatcher{n.newWatcher(who.PID, processName(who.PID), "rdma_cm")})
+	}
+}
+
+// cmWatcher implements ucma.Watcher.
+type cmWatcher struct{ *watcher }
+
+// Made implements ucma.Watcher.
+func (w cmWatcher) Made(id any, c kernel.Caller) {
+	w.File.Made(id, sanitize.Made{Kind: "id of RDMA CM"}, w.stack(c, true))
+}
+
+// Ended implements ucma.Watcher.
+func (w cmWatcher) Ended(id any) { w.File.Ended(id, nil) }
 
 // watcher tells the sanitizer where in the program something happens. It implements uverbs.Watcher.
 type watcher struct {
@@ -107,7 +130,13 @@ func (w *watcher) Changed(id any, o uverbs.Watched, c kernel.Caller) {
 }
 
 // Ended implements uverbs.Watcher.
-func (w *watcher) Ended(id any, c kernel.Caller) { w.File.Ended(id, w.stack(c, false)) }
+func (w *watcher) Ended(id any, unacked uint32, c kernel.Caller) {
+	at := w.stack(c, false)
+	if thread, ok := c.(kernel.Standing); ok && unacked > 0 && thread.Alone() {
+		w.Unacknowledged(id, unacked, at)
+	}
+	w.File.Ended(id, at)
+}
 
 // Modified implements uverbs.Watcher.
 func (w *watcher) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller) {
@@ -118,12 +147,12 @@ func (w *watcher) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c k
 func (w *watcher) Posting(q *rxe.QP, c kernel.Caller) { w.File.Posting(q, w.stack(c, false)) }
 
 func madeOf(o *uverbs.Watched) sanitize.Made {
-	m := sanitize.Made{Kind: o.Kind, Number: o.Key}
+	m := sanitize.Made{Kind: o.Kind, Number: o.Key, Receives: o.Receives}
 	switch {
 	case o.Space != nil:
 		m.Region = &sanitize.Region{Start: o.Start, Length: o.Length, Base: o.Base, Memory: o.Space}
 	case o.QP != nil:
-		m.QP = &sanitize.QP{QP: o.QP, SendCQ: o.SendCQ, Depth: o.Cap.MaxSendWR, SignalAll: o.SignalAll}
+		m.QP = &sanitize.QP{QP: o.QP, SendCQ: o.SendCQ, Depth: o.Cap.MaxSendWR, SignalAll: o.SignalAll, SRQ: o.SRQ}
 	case o.Entries != nil:
 		m.CQ = &sanitize.CQ{Entries: o.Entries, Waiting: o.Waiting}
 	}

@@ -10,7 +10,7 @@ int main(int argc, char **argv)
 	CHECK(r.mr = ibv_reg_mr(r.pd, r.buf, SIZE, ALL));
 	rig_connect(&r); /* LINE */
 	for (int i = 0; i < room + MISTAKE; i++)
-		rig_recv(&r, r.buf + 4096, r.mr->lkey, 8);
+		rig_recv(&r, r.buf + 4096 + 8 * i, r.mr->lkey, 8);
 	for (int i = 0; i < room + MISTAKE; i++) {
 		CHECK(!rig_post(&r, IBV_WR_SEND, r.buf, r.mr->lkey, 8, 0, 0, 0));
 		rig_poll(&r);

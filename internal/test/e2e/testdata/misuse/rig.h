@@ -3,7 +3,9 @@
  * argument, a program is its correct twin. Its first line has the checks that find the mistake, and
  * the report has to name the line that ends with LINE.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <infiniband/verbs.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,0 +1,151 @@
+package sanitize
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
+)
+
+// queue is a receive queue with one piece of memory for each request.
+type queue struct {
+	list   []span
+	popped uint64
+	alone  bool
+	meant  func() // if not nil, it runs when the queue is looked at
+}
+
+func (q *queue) Pop(*rxe.RecvWQE) (ok, bad bool) { q.popped++; return true, false }
+func (q *queue) Popped() uint64                  { return q.popped }
+func (q *queue) Alone() bool                     { return q.alone }
+
+func (q *queue) Waits(from uint64, see func(uint64, *rxe.RecvWQE)) uint64 {
+	for i := max(from, q.popped); i < uint64(len(q.list)); i++ {
+		see(i, &rxe.RecvWQE{SGL: []rxe.SGE{{Addr: q.list[i].start, Length: uint32(q.list[i].length), LKey: wire.LKey(key)}}})
+	}
+	if q.meant != nil {
+		q.meant()
+	}
+	return uint64(len(q.list))
+}
+
+func (q *queue) post(start, length uint64) { q.list = append(q.list, span{start, length}) }
+
+// TestReceives: which receives share memory with what else is under way.
+func TestReceives(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(r *rig, a, b *queue)
+		want int
+	}{
+		{"apart", func(r *rig, a, b *queue) { a.post(0, 64); a.post(64, 64); b.post(128, 64); r.look(at(9)) }, 0},
+		{"one byte", func(r *rig, a, _ *queue) { a.post(0, 64); a.post(63, 64); r.look(at(9)) }, 1},
+		{"of two queues", func(r *rig, a, b *queue) { a.post(0, 64); b.post(0, 64); r.look(at(9)) }, 1},
+		{"seen twice", func(r *rig, a, b *queue) { a.post(0, 64); b.post(0, 64); r.look(at(9)); r.look(at(9)) }, 1},
+		{"one after the other", func(r *rig, a, b *queue) {
+			a.post(0, 64)
+			r.look(at(9))
+			a.Pop(nil)
+			b.post(0, 64)
+			r.look(at(10))
+		}, 0},
+		{"one after the other, while the queues are looked at", func(r *rig, a, b *queue) {
+			a.post(0, 64)
+			a.meant = func() {
+				if a.popped == 0 {
+					a.Pop(nil)
+					b.post(0, 64)
+				}
+			}
+			r.look(at(9))
+		}, 0},
+		{"at a message", func(r *rig, a, _ *queue) { a.post(0, 64); a.post(0, 64); r.Receiving(r.qp) }, 1},
+		{"in memory that blocks, in a call", func(r *rig, a, _ *queue) { a.alone = true; a.post(0, 64); a.post(0, 64); r.look(at(9)) }, 0},
+		{"in memory that blocks, at a message", func(r *rig, a, _ *queue) { a.alone = true; a.post(0, 64); a.post(0, 64); r.Receiving(r.qp) }, 1},
+		{"a send", func(r *rig, _, b *queue) { b.post(0, 64); r.post(rxe.WRSend, 0, 8, 0) }, 1},
+		{"a READ", func(r *rig, _, b *queue) { b.post(0, 64); r.post(rxe.WRRead, 0, 8, 0) }, 1},
+		{"a READ that is under way", func(r *rig, a, _ *queue) { r.post(rxe.WRRead, 0, 8, 0); a.post(0, 64); r.look(at(9)) }, 1},
+		{"a READ that has completed", func(r *rig, a, _ *queue) {
+			r.post(rxe.WRRead, 0, 8, 0)
+			r.complete(true)
+			a.post(0, 64)
+			r.look(at(9))
+		}, 0},
+		{"an inline send", func(r *rig, _, b *queue) { b.post(0, 64); r.post(rxe.WRSend, 0, 8, rxe.SendInline) }, 0},
+		{"of a queue pair in RESET", func(r *rig, a, b *queue) {
+			a.post(0, 64)
+			r.look(at(9))
+			r.Modified(r.qp, &rxe.QPAttr{State: rxe.QPReset}, rxe.QPAttrState, at(9))
+			a.popped = 1
+			b.post(0, 64)
+			r.look(at(10))
+		}, 0},
+		{"of a region that ended", func(r *rig, a, b *queue) {
+			a.post(0, 64)
+			r.look(at(9))
+			r.Ended("mr", at(9))
+			r.Made("mr", Made{Kind: kindMR, Number: key, Region: &Region{Length: uint64(len(r.memory)), Memory: r.memory}}, at(1))
+			b.post(0, 64)
+			r.look(at(10))
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, overlappingReceives)
+			a, b := new(queue), new(queue)
+			r.Made("a", Made{Kind: kindQP, QP: &QP{QP: r.qp, Depth: depth}, Receives: func() rxe.WaitingRing { return a }}, at(3))
+			r.Made("b", Made{Kind: "shared receive queue", Receives: func() rxe.WaitingRing { return b }}, at(3))
+			c.do(r, a, b)
+			if found := r.found(); len(found) != c.want || !slices.Equal(slices.Compact(found), slices.Repeat([]string{overlappingReceives}, min(c.want, 1))) {
+				t.Errorf("found %q, want %d: %v", found, c.want, r.s.Report().Findings)
+			}
+			r.Close(false)
+			if r.s.receives != 0 {
+				t.Errorf("%d receives are left", r.s.receives)
+			}
+		})
+	}
+}
+
+// TestReceiveCalls: a finding has the calls between which a receive was posted.
+func TestReceiveCalls(t *testing.T) {
+	r := newRig(t, overlappingReceives)
+	a := new(queue)
+	r.Made("a", Made{Kind: kindQP, QP: &QP{QP: r.qp, Depth: depth}, Receives: func() rxe.WaitingRing { return a }}, at(3))
+	a.post(0, 64)
+	r.look(at(5))
+	r.look(at(6))
+	a.post(0, 64)
+	r.look(at(7))
+	f := r.s.Report().Findings
+	if len(f) != 1 {
+		t.Fatal(f)
+	}
+	var calls []uint64
+	for _, p := range f[0].Places {
+		calls = append(calls, p.Stack.PC)
+	}
+	if want := []uint64{6, 7, 3, 5}; !slices.Equal(calls, want) {
+		t.Errorf("calls %d, want %d", calls, want)
+	}
+}
+
+// TestReceivesBounded: a queue with more receives than a session watches.
+func TestReceivesBounded(t *testing.T) {
+	r := newRig(t, overlappingReceives)
+	a := new(queue)
+	r.Made("a", Made{Kind: kindQP, QP: &QP{QP: r.qp, Depth: depth}, Receives: func() rxe.WaitingRing { return a }}, at(3))
+	for i := range uint64(3 * maxReceives) {
+		a.post(8*i, 8)
+	}
+	r.look(at(9))
+	if n := r.s.receives; n != maxReceives {
+		t.Errorf("%d receives are watched", n)
+	}
+	a.popped = uint64(len(a.list))
+	a.post(0, 8)
+	r.look(at(10))
+	if n := r.s.receives; n != 1 {
+		t.Errorf("%d receives are watched after all but one were taken", n)
+	}
+}

@@ -1,0 +1,41 @@
+package uverbs
+
+import (
+	"encoding/binary"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/uapi"
+)
+
+// ownStruct is where libibverbs keeps the handle of an object, and how many of its events the
+// program has acknowledged. It is struct ibv_cq, ibv_qp or ibv_srq of verbs.h, on amd64.
+type ownStruct struct{ handle, async, comp, size int }
+
+var ownStructs = map[uapi.ObjectType]ownStruct{
+	uapi.ObjCQ:  {handle: 24, comp: 120, async: 124, size: 128},
+	uapi.ObjQP:  {handle: 48, async: 152, size: 156},
+	uapi.ObjSRQ: {handle: 24, async: 120, size: 124},
+}
+
+// unacknowledged returns how many events of a destroyed object the program has read and not
+// acknowledged. The program's name of an object is the address of libibverbs's struct. Other
+// libraries may have other names, so the struct must have the handle, and numbers that can be.
+func unacknowledged(c kernel.Caller, o *dispatch.Object) uint32 {
+	at, known := ownStructs[o.Type]
+	if !known || o.CompReported == 0 && o.AsyncReported == 0 {
+		return 0
+	}
+	b := make([]byte, at.size)
+	if c.Read(o.User, b) != nil || binary.NativeEndian.Uint32(b[at.handle:]) != o.Handle {
+		return 0
+	}
+	async, comp := binary.NativeEndian.Uint32(b[at.async:]), uint32(0)
+	if at.comp > 0 {
+		comp = binary.NativeEndian.Uint32(b[at.comp:])
+	}
+	if async > o.AsyncReported || comp > o.CompReported {
+		return 0
+	}
+	return o.AsyncReported - async + o.CompReported - comp
+}
