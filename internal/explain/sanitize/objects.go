@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // Made describes an object that a program has made.
@@ -30,6 +31,7 @@ type Region struct {
 type QP struct {
 	QP        *rxe.QP
 	SendCQ    any    // of Made
+	RecvCQ    any    // likewise
 	Depth     uint32 // of its send queue, as the program knows it
 	SignalAll bool
 }
@@ -55,6 +57,7 @@ type object struct {
 	signaled  int    // of a CQ: signaled requests under way
 	saidSmall bool
 	settings  settings // of a QP
+	order
 }
 
 func (o *object) String() string {
@@ -93,13 +96,14 @@ func (f *File) Made(id any, m Made, at *Stack) {
 	f.s.objects++
 	o := &object{Made: m, file: f, made: at, number: f.s.objects}
 	f.objects[id] = o
+	f.ordered(o)
 	f.windows = f.windows || m.Kind == kindMW
 	switch {
 	case m.Region != nil:
 		f.s.regions[keyName{f.device, m.Number}] = o
 	case m.QP != nil:
 		f.byQP[m.QP.QP] = o
-		f.s.qps[qpName{f.device, m.QP.QP.Num()}] = o
+		f.s.qps[qpName{f.device, wire.QPN(m.Number)}] = o
 	}
 }
 
@@ -125,6 +129,7 @@ func (f *File) Ended(id any, at *Stack) {
 		return
 	}
 	delete(f.objects, id)
+	f.unordered(o)
 	f.s.objects--
 	o.endedBy, o.endedAt = at, f.s.now()
 	switch {
@@ -143,7 +148,7 @@ func (f *File) Ended(id any, at *Stack) {
 				}})
 		}
 		delete(f.byQP, o.QP.QP)
-		delete(f.s.qps, qpName{f.device, o.QP.QP.Num()})
+		delete(f.s.qps, qpName{f.device, wire.QPN(o.Number)})
 		f.drop(o)
 	}
 }
@@ -191,6 +196,7 @@ func (f *File) drop(o *object) {
 		}
 	}
 	o.posts, o.silent = nil, 0
+	f.s.stopped(o)
 }
 
 // Close notes that the process has closed the device, with all that it left there. If the device is
@@ -207,10 +213,12 @@ func (f *File) Close(gone bool) {
 			delete(f.s.regions, keyName{f.device, o.Number})
 		}
 		if o.QP != nil {
-			delete(f.s.qps, qpName{f.device, o.QP.QP.Num()})
+			delete(f.s.qps, qpName{f.device, wire.QPN(o.Number)})
 			f.drop(o)
 		}
+		f.unordered(o)
 	}
+	f.s.closed(f.pid)
 	f.s.objects -= len(left)
 	clear(f.objects)
 	clear(f.byQP)

@@ -31,6 +31,7 @@ type Watched struct {
 
 	QP        *rxe.QP
 	SendCQ    any // the id
+	RecvCQ    any // likewise; nil: receives name another one
 	Cap       rxe.QPCap
 	SignalAll bool
 
@@ -63,6 +64,9 @@ func watchedOf(res dispatch.Resource) Watched {
 		w := Watched{Kind: "queue pair", Key: uint32(r.qp.Num()), QP: r.qp, Cap: r.caps, SignalAll: r.sigAll}
 		if r.sendCQ != nil {
 			w.SendCQ = r.sendCQ
+		}
+		if r.recvCQ != nil {
+			w.RecvCQ = r.recvCQ
 		}
 		return w
 	case *cqRes:
