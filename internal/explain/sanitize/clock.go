@@ -6,8 +6,8 @@ import "slices"
 type mark struct {
 	// done: up to this one, the peer has executed all requests, except that READs may be late.
 	done uint64
-	// back: up to this one, all data of READs and atomics has come, and all data that was to be
-	// sent has been read.
+	// back: up to this one, all data of READs and atomics has come, and the data of all
+	// sends has been read.
 	back uint64
 }
 

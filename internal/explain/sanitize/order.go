@@ -104,8 +104,8 @@ func (f *File) connects(o *object, mask rxe.QPAttrMask) {
 	}
 }
 
-// slotOf gives a queue pair a slot of the clocks. Its requests go on with the numbers of the last
-// one that had it, so that what is known of those says nothing of these.
+// slotOf gives a queue pair a slot of the clocks. The numbers of its requests begin after those of
+// the last queue pair that had the slot: clocks may still have these.
 func (s *Session) slotOf(o *object) {
 	o.slot = slices.Index(s.slots, nil)
 	switch {
@@ -169,7 +169,7 @@ func (f *File) tell(o *object, p *post) {
 	by := f.s.processes[f.pid]
 	switch {
 	case !f.s.races || by == nil || !isMessage(p.op):
-	case o.unreliable(): // messages may be lost: who receives one may know of the last one
+	case o.unreliable(): // messages may be lost: a receiver of one may know of the last one
 		f.s.forget(o)
 		o.messages = append(o.messages, f.sent(o, p, by))
 		f.s.noted++

@@ -19,6 +19,7 @@ const (
 
 	// If races are looked for:
 	maxClaims    = 1024 // ranges
+	leftClaims   = 768  // that are left, if there is no room for another one
 	maxPieces    = 8    // of a gather list that are compared
 	maxSlots     = 128  // queue pairs whose order is known
 	maxNews      = 1024 // messages and completions that are under way
@@ -47,8 +48,9 @@ const (
 	precision = time.Microsecond
 )
 
-// memory is what a Session takes at most without races, in bytes. An object has three stacks: of its making, of
-// its last change, and of its last post or its end. A work request has one, and a finding four.
+// memory is what a Session takes at most without races, in bytes. An object has three stacks: of
+// its making, of its last change, and of its last post or its end. A work request has one, and a
+// finding four.
 const memory = (3*maxObjects+3*maxEnded+maxPosts+4*maxFindings)*StackBytes + maxMaps*MapsBytes
 
 // raceMemory is what a Session takes to look for races: a stack for each claim, and a clock for

@@ -16,7 +16,7 @@ const (
 	useAtomic
 )
 
-// claim is a range that a request reads or writes, of its own process or of its peer's. It is kept
+// claim is a range that a request reads or writes, of its own process or of the peer. It is kept
 // until each process knows that this is over.
 type claim struct {
 	by *object
@@ -163,7 +163,7 @@ func (s *Session) claim(c *claim) {
 	}
 	if len(s.claims) >= maxClaims {
 		s.claims = slices.DeleteFunc(s.claims, s.known)
-		if n := len(s.claims) - maxClaims*3/4; n > 0 {
+		if n := len(s.claims) - leftClaims; n > 0 {
 			s.claims = slices.Delete(s.claims, 0, n)
 		}
 	}
