@@ -29,9 +29,9 @@ type stackPlace struct {
 	at   int
 }
 
-// backOf finds the address to which a function returns, near the end of a stack: the first word that
-// is large and does not point to the stack. If it is something else, places are recognized less
-// often.
+// backOf finds the address to which a function returns, near the end of a stack: the first word
+// that is large and does not point to the stack. If it is something else, places are recognized
+// less often.
 func backOf(s *kernel.Stack) (back uint64, at int) {
 	for ; at < backBytes; at += 8 {
 		back = binary.NativeEndian.Uint64(s.Bytes[at:])

@@ -318,7 +318,8 @@ func TestSanitizeReplaced(t *testing.T) {
 			}
 			out, report, code := sanitized(t, d, nil, "sh", "-c", "$0; "+c.after, bin)
 			line := slices.ContainsFunc(report.Findings, func(f sanitize.Finding) bool {
-				return f.Check == "key-range" && strings.Contains(f.Brief(), "(rig.h:") // where the program posts
+				// where the program posts
+				return f.Check == "key-range" && strings.Contains(f.Brief(), "(rig.h:")
 			})
 			if code != 4 || report.Count(sanitize.Error) != 1 || line != c.line {
 				t.Errorf("exit code %d, a line: %v:\n%s", code, line, out)
