@@ -1,7 +1,7 @@
-// Command gotest runs `go test` and reports the result for CI. It prints the closing line
-// of each package, the output of failed tests, the names of skipped tests, and totals. With
-// CI=true in the environment a skipped test is a failure, so a missing tool does not go
-// unnoticed.
+// Command gotest runs `go test` and reports the result for CI. It prints the closing line of each
+// package, the output of failed tests, the names of skipped tests, and totals with the first errors
+// of each failed test. With CI=true in the environment a skipped test is a failure, so a missing
+// tool does not go unnoticed.
 //
 // usage: go run ./scripts/gotest [-taken] [go test flags] [packages]
 //
@@ -19,6 +19,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 )
 
@@ -91,8 +92,10 @@ type summary struct {
 	packages int
 	passed   int
 	failed   []string
-	skipped  []string
-	shuffle  map[string]string // package: the seed of its order, to repeat a failure with
+	// of a failed test, by its full name: its first lines of the kind x_test.go:10:
+	errors  map[string][]string
+	skipped []string
+	shuffle map[string]string // package: the seed of its order, to repeat a failure with
 }
 
 func (s summary) String() string {
@@ -100,6 +103,9 @@ func (s summary) String() string {
 		s.packages, s.passed, len(s.failed), len(s.skipped))
 	for _, name := range s.failed {
 		line += "\n  FAILED  " + name
+		for _, text := range s.errors[name] {
+			line += "\n          " + text
+		}
 	}
 	for _, name := range s.skipped {
 		line += "\n  SKIPPED " + name
@@ -110,7 +116,7 @@ func (s summary) String() string {
 // report reads the events of one go test run and writes what a reader wants to
 // see of them to w.
 func report(events io.Reader, w io.Writer) (summary, error) {
-	sum := summary{shuffle: make(map[string]string)}
+	sum := summary{shuffle: make(map[string]string), errors: make(map[string][]string)}
 	pending := make(map[string]*strings.Builder) // output of the tests that still run, by full name
 	lines := bufio.NewReader(events)
 	for {
@@ -133,7 +139,8 @@ func report(events io.Reader, w io.Writer) (summary, error) {
 	}
 	// What is left never finished: its package crashed or timed out.
 	for name, out := range pending {
-		sum.failed = append(sum.failed, name+" (did not finish)")
+		name += " (did not finish)"
+		sum.failed, sum.errors[name] = append(sum.failed, name), firstErrors(out.String())
 		fmt.Fprint(w, out)
 	}
 	return sum, nil
@@ -179,6 +186,7 @@ func (s *summary) add(e event, pending map[string]*strings.Builder, w io.Writer)
 		s.failed = append(s.failed, name)
 		if out := pending[name]; out != nil {
 			fmt.Fprint(w, out)
+			s.errors[name] = firstErrors(out.String())
 		}
 		delete(pending, name)
 	case "skip":
@@ -188,4 +196,16 @@ func (s *summary) add(e event, pending map[string]*strings.Builder, w io.Writer)
 		}
 		delete(pending, name)
 	}
+}
+
+// errorLine is how the testing package begins what a test says.
+var errorLine = regexp.MustCompile(`(?m)^\s*(\w+_test\.go:\d+: .+)$`)
+
+// firstErrors returns the first lines that a test said. The whole output may be far above.
+func firstErrors(output string) (list []string) {
+	const most, width = 3, 300
+	for _, m := range errorLine.FindAllStringSubmatch(output, most) {
+		list = append(list, m[1][:min(len(m[1]), width)])
+	}
+	return list
 }

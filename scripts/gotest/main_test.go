@@ -16,7 +16,7 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"p/a","Test":"TestGood","Output":"chatter\n"}
 {"Action":"pass","Package":"p/a","Test":"TestGood"}
 {"Action":"run","Package":"p/a","Test":"TestBad"}
-{"Action":"output","Package":"p/a","Test":"TestBad","Output":"want 1, got 2\n"}
+{"Action":"output","Package":"p/a","Test":"TestBad","Output":"    bad_test.go:7: want 1, got 2\n"}
 {"Action":"fail","Package":"p/a","Test":"TestBad"}
 {"Action":"run","Package":"p/a","Test":"TestSkip"}
 {"Action":"output","Package":"p/a","Test":"TestSkip","Output":"no tool\n"}
@@ -44,7 +44,10 @@ no event at all
 	if want := []string{"p/a.TestSkip"}; !slices.Equal(sum.skipped, want) {
 		t.Errorf("skipped = %q, want %q", sum.skipped, want)
 	}
-	const want = "bad.go:1: syntax error\nwant 1, got 2\nno tool\n" +
+	if total := sum.String(); !strings.Contains(total, "FAILED  p/a.TestBad\n          bad_test.go:7: want 1, got 2\n") {
+		t.Errorf("the totals lack the error:\n%s", total)
+	}
+	const want = "bad.go:1: syntax error\n    bad_test.go:7: want 1, got 2\nno tool\n" +
 		"FAIL\tp/a\t0.1s\n-test.shuffle 11\nok  \tp/b\t0.2s\nno event at all\n"
 	if out.String() != want {
 		t.Errorf("printed\n%s\nwant\n%s", &out, want)

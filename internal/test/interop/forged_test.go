@@ -87,15 +87,22 @@ func (tr *trial) responses(e *endpoint, want func(q wire.Packet) bool) int {
 
 func anyResponse(wire.Packet) bool { return true }
 
-// silence is how long a test waits for an answer. A verdict depends on it only where an
-// answer must come.
+// silence is how long a test waits for an answer that need not come.
 const silence = 2 * time.Second
 
-// nextResponse names the next answer that a device sends. Each call continues after the
-// answer of the last one.
-func (tr *trial) nextResponse(e *endpoint) string {
+// patience is how long a test waits for an answer of a machine. gorxe must give one.
+func patience(m *machine) time.Duration {
+	if m.isKernel() {
+		return silence
+	}
+	return programTimeout
+}
+
+// nextResponse names the next answer that a device sends within the limit. Each call continues
+// after the answer of the last one.
+func (tr *trial) nextResponse(e *endpoint, limit time.Duration) string {
 	tr.Helper()
-	for deadline := time.Now().Add(silence); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		name, at := "", 0
 		n := tr.responses(e, func(q wire.Packet) bool {
 			if at++; at == tr.answered[e]+1 {
@@ -225,9 +232,9 @@ func TestDuplicates(t *testing.T) {
 			// (C9-88). So the test forges this requester's READ too.
 			next := func(h *wire.Headers) { h.PSN, h.VA, h.RKey = h.PSN.Add(1), b.addr, wire.RKey(key) }
 			tr.forge(a, wire.RCReadRequest, next, sealRight)
-			first := tr.nextResponse(b)
+			first := tr.nextResponse(b, patience(server))
 			tr.forge(a, wire.RCReadRequest, next, sealRight)
-			again := tr.nextResponse(b)
+			again := tr.nextResponse(b, patience(server))
 			if !server.isKernel() && (first != "RC_RDMA_READ_RESPONSE_ONLY" || again != first) {
 				tr.Errorf("rkey %s: answered with %s, and again with %s", which, first, again)
 			}
@@ -286,7 +293,7 @@ func TestDuplicates(t *testing.T) {
 		tr.packets = long // the long one is its last
 		tr.forge(a, wire.RCReadRequest, again, sealRight)
 		tr.packets = append(all, tr.packets[len(long):]...)
-		answer := tr.nextResponse(b)
+		answer := tr.nextResponse(b, patience(server))
 		if server.isKernel() {
 			tr.row.Settled = fmt.Sprintf("A duplicate of a READ of 4 packets that comes behind a new READ of zero bytes is answered with %s.", answer)
 		} else if answer != "RC_RDMA_READ_RESPONSE_FIRST" {

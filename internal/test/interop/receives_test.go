@@ -107,7 +107,7 @@ func (tr *trial) sentWhileWaiting() bool {
 }
 
 // TestRNRTimers tests every timer that a responder may request, each on its own queue pair.
-// The requester must not retry before the time.
+// gorxe must not retry before the time.
 func TestRNRTimers(t *testing.T) {
 	eachFamily(t, "Receiver not ready", "the 32 timers, 0.01 to 655.36 ms", ipv4, func(tr *trial, server, client *machine) {
 		const timers = 32
@@ -118,14 +118,27 @@ func TestRNRTimers(t *testing.T) {
 		for timer := range timers {
 			a.do("send qp=%d id=%d op=%d mr=0 off=0 len=8", timer, timer, opSend)
 		}
+		// The kernel counts in jiffies of 4 ms, the first of which has begun.
+		slack := time.Duration(0)
+		if client.isKernel() {
+			slack = 4 * time.Millisecond
+		}
+		early := func(timer int, wait time.Duration) bool { return wait < wire.RNRTimeout(uint8(timer))-slack }
+		// Each queue pair comes back, and at least once not early.
 		var waits [timers][]time.Duration
 		for deadline := time.Now().Add(programTimeout); ; time.Sleep(50 * time.Millisecond) {
 			waits = tr.rnrWaits(a, b)
-			if !slices.ContainsFunc(waits[:], func(w []time.Duration) bool { return len(w) == 0 }) {
+			missing := slices.IndexFunc(waits[:], func(w []time.Duration) bool { return len(w) == 0 })
+			for timer, list := range waits {
+				if len(list) > 0 && early(timer, slices.Max(list)) {
+					missing = timer
+				}
+			}
+			if missing < 0 {
 				break
 			}
 			if time.Now().After(deadline) {
-				tr.Fatalf("not every queue pair has come back: %v", waits)
+				tr.Fatalf("timer %d: the queue pair has not come back in time: %v", missing, waits[missing])
 			}
 		}
 		for timer := range timers {
@@ -135,17 +148,14 @@ func TestRNRTimers(t *testing.T) {
 			a.polled("SEND", statusSuccess)
 			b.polled("SEND", statusSuccess)
 		}
-		// The kernel counts in jiffies of 4 ms, the first of which has begun.
-		slack := time.Duration(0)
-		if client.isKernel() {
-			slack = 4 * time.Millisecond
-		}
+		// gorxe is never early. The emulated kernel is, now and then: while its processor waits for
+		// ours, its jiffies stand still, and then they catch up.
 		for timer, list := range waits {
-			if least, want := slices.Min(list), wire.RNRTimeout(uint8(timer)); least < want-slack {
-				tr.Errorf("timer %d: came back after %v, not %v", timer, least, want)
+			if least := slices.Min(list); !client.isKernel() && early(timer, least) {
+				tr.Errorf("timer %d: came back after %v, not %v", timer, least, wire.RNRTimeout(uint8(timer)))
 			}
 		}
-		tr.row.Note = "each is on the wire; no requester comes back before"
+		tr.row.Note = "each is on the wire; gorxe never comes back before"
 	})
 }
 
