@@ -102,6 +102,7 @@ const leastStack = 256
 const (
 	stackPlaces  = 8
 	backBytes    = 64
+	wordBytes    = 8
 	leastAddress = 1 << 32
 	mostStack    = 16 << 20
 )

@@ -33,7 +33,7 @@ type stackPlace struct {
 // that is large and does not point to the stack. If it is something else, places are recognized
 // less often.
 func backOf(s *kernel.Stack) (back uint64, at int) {
-	for ; at < backBytes; at += 8 {
+	for ; at < backBytes; at += wordBytes {
 		back = binary.NativeEndian.Uint64(s.Bytes[at:])
 		if back > leastAddress && back-s.SP > mostStack && s.SP-back > mostStack {
 			break

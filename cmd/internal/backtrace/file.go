@@ -15,7 +15,7 @@ import (
 // A program that is hostile to gorxe run, which may have more rights, can map any file, and replace
 // its own. Opening some devices has an effect, and opening a FIFO blocks.
 
-var errNotMapped = errors.New("it is no regular file, or not the one that was mapped")
+var errNotMapped = errors.New("it is not a regular file, or not the one that was mapped")
 
 // openMapped opens the file of a mapping. inode is that of the file; 0: it is not known.
 func openMapped(path string, inode uint64) (*os.File, error) {

@@ -9,9 +9,9 @@ import (
 
 // Name gives the places of a report their lines, and takes away what they were made of. The files
 // of a hostile program may take forever: what has no line in time, has none.
-func Name(r *sanitize.Report) { nameFor(r, patience) }
+func Name(r *sanitize.Report) { nameFor(r, timeLimit) }
 
-func nameFor(r *sanitize.Report, patience time.Duration) {
+func nameFor(r *sanitize.Report, timeLimit time.Duration) {
 	var places []*sanitize.Place
 	var stacks []*sanitize.Stack
 	for i := range r.Findings {
@@ -27,7 +27,7 @@ func nameFor(r *sanitize.Report, patience time.Duration) {
 	defer close(over)
 	go name(r.Maps, stacks, lines, over)
 	r.Maps = nil
-	late := time.After(patience)
+	late := time.After(timeLimit)
 	for _, p := range places {
 		select {
 		case p.Lines = <-lines:

@@ -17,6 +17,6 @@ const (
 	mostSymbols = 128 << 20
 	// mostDebug bounds the debug information of a report, uncompressed.
 	mostDebug = 512 << 20
-	// patience is how long a report is given its lines.
-	patience = 20 * time.Second
+	// timeLimit is how long a report is given its lines.
+	timeLimit = 20 * time.Second
 )
