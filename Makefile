@@ -147,6 +147,7 @@ interop-broken: setup ## Prove that make interop can fail: build gorxe with one 
 compat: setup ## Compare with the kernel's rdma_rxe, and write docs/compatibility.md and the pages in internal/test/e2e/testdata
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
 	$(GO) test -count=1 -run 'TestRDMACore|TestDevinfo|TestErrnos|TestUCX|TestMPI|TestTranscripts|TestMeetings' ./internal/test/e2e -update
+	GORXE_E2E=full $(GO) test -count=1 -run 'TestRaceCases' ./internal/test/e2e -update
 
 record: setup ## Record what rdma_rxe says to rdma-core's tests, rdma and infiniband-diags, for make compat
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid

@@ -48,8 +48,8 @@ func TestTapFrame(t *testing.T) {
 	}
 }
 
-// TestFollowFrames: live copies have Ethernet frames, those that begin before the first one and those
-// that begin after it.
+// TestFollowFrames: live copies have Ethernet frames, those that begin before the first one and
+// those that begin after it.
 func TestFollowFrames(t *testing.T) {
 	tap := must.Get[*Tap](t)(NewLiveTap("x"))
 	early := tap.Follow()

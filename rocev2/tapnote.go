@@ -12,8 +12,9 @@ import (
 // notePrefix begins the comment of a packet that has a note.
 const notePrefix = "gorxe: "
 
-// appendPacket appends a packet of an interface as an Enhanced Packet Block (draft-ietf-opsawg-pcapng, 4.3). It has
-// a comment for the note, and one for the work that the packet is of, unless they are empty.
+// appendPacket appends a packet of an interface as an Enhanced Packet Block
+// (draft-ietf-opsawg-pcapng, 4.3). It has a comment for the note, and one for the work that the
+// packet is of, unless they are empty.
 func appendPacket(b []byte, iface uint32, at time.Time, packet []byte, note, work string) []byte {
 	const block = 6
 	start := len(b)

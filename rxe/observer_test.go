@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/race"
 )
 
 // notes is an Observer that writes down what it sees.
@@ -84,4 +85,51 @@ func TestObserver(t *testing.T) {
 		"posted RDMA_WRITE 3",
 		"completed RDMA_WRITE 3: local protection error",
 		fmt.Sprintf("%d: receiving", a.Num())) // which are flushed
+}
+
+// unseen is an Observer that does nothing.
+type unseen struct{}
+
+func (unseen) Posted(*QP, SendWR)                           {}
+func (unseen) Accessed(*QP, uint32, uint64, uint64, Access) {}
+func (unseen) Completed(*QP, WC, bool)                      {}
+
+// observed returns what posts a WRITE and polls its completion, with this observer.
+func observed(t testing.TB, o Observer) func() {
+	d := newLocalPair(t, 1, 1<<20, 4096, nil)
+	a := d.qps[0]
+	for _, q := range d.qps {
+		q.observer = o
+	}
+	wrs := []SendWR{{Op: WRWrite, Flags: SendSignaled, SGL: []SGE{{Addr: 64, Length: 8, LKey: d.mr.LKey()}}, RemoteAddr: 4096, RKey: d.mr.RKey()}}
+	wcs := make([]WC, 1)
+	return func() {
+		if _, err := a.PostSend(wrs); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := a.sendCQ.Poll(wcs); n != 1 || err != nil || wcs[0].Status != WCSuccess {
+			t.Fatal(n, err, wcs[0].Status)
+		}
+	}
+}
+
+// TestNoObserver: without an observer, a request allocates nothing for it.
+func TestNoObserver(t *testing.T) {
+	once := observed(t, nil)
+	if n := testing.AllocsPerRun(200, once); n >= 1 && !race.Enabled {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkObserver: a WRITE within a device without an observer, and with one that does nothing.
+func BenchmarkObserver(b *testing.B) {
+	for name, o := range map[string]Observer{"none": nil, "unseen": unseen{}} {
+		b.Run(name, func(b *testing.B) {
+			once := observed(b, o)
+			b.ReportAllocs()
+			for b.Loop() {
+				once()
+			}
+		})
+	}
 }

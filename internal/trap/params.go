@@ -96,6 +96,17 @@ const (
 // call's wrapper and of its caller.
 const leastStack = 256
 
+// A session remembers so many places that write doorbells: librxe has two, and each thread of a
+// program has them in one or two forms of libc's write. The address to which that returns is in
+// the first 64 bytes of its stack; it is none below 4 GiB, and none within 16 MiB of the stack.
+const (
+	stackPlaces  = 8
+	backBytes    = 64
+	wordBytes    = 8
+	leastAddress = 1 << 32
+	mostStack    = 16 << 20
+)
+
 // What the user's budget bears.
 var (
 	// objectCost is what an object costs besides what a device does: directories have lists, and

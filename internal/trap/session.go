@@ -29,6 +29,7 @@ type Session struct {
 	listener notify.Listener // a duplicate of its own
 	page     *inflight.Page
 	objects  objects
+	stacks   stacks
 	procs    processes
 	duty     duty    // receiving calls
 	direct   ringers // of direct doorbells

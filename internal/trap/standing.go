@@ -13,6 +13,9 @@ var _ kernel.Standing = (*caller)(nil)
 // Stack implements kernel.Standing. The call must still wait after the look, as for NetRaw.
 func (c *caller) Stack(most int) (s kernel.Stack, ok bool) {
 	s.TID = c.r.thread()
+	if c.guess(&s, most) {
+		return s, c.r.s.listener.Valid(c.r.n.ID)
+	}
 	text, err := procfs.ReadFile(procfs.Path(s.TID, "syscall"))
 	if err != nil {
 		return s, false
@@ -24,6 +27,7 @@ func (c *caller) Stack(most int) (s kernel.Stack, ok bool) {
 		buf := make([]byte, n)
 		if c.Read(s.SP, buf) == nil {
 			s.Bytes = buf
+			c.r.s.stacks.keep(&c.r.n, &s)
 			return s, c.r.s.listener.Valid(c.r.n.ID)
 		}
 	}

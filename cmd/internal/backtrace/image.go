@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"debug/dwarf"
 	"debug/elf"
-	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/go-delve/delve/pkg/dwarf/frame"
 
@@ -17,6 +17,7 @@ import (
 type image struct {
 	name    string
 	path    string
+	inode   uint64
 	loads   []elf.ProgHeader
 	frames  frame.FrameDescriptionEntries
 	symbols []elf.Symbol // functions, by their addresses
@@ -24,29 +25,37 @@ type image struct {
 }
 
 // open reads an image; nil: it cannot be read.
-func open(path string) *image {
-	f, err := elf.Open(path)
+func (n *namer) open(path string, inode uint64) *image {
+	file, err := openMapped(path, inode)
 	if err != nil {
 		return nil
 	}
-	defer f.Close() //nolint:errcheck // it was only read
-	if f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64 {
+	defer file.Close() //nolint:errcheck // it was only read
+	if !readable(file) {
 		return nil
 	}
-	im := &image{name: filepath.Base(path), path: path}
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return nil
+	}
+	im := &image{name: filepath.Base(path), path: path, inode: inode}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD {
 			im.loads = append(im.loads, p.ProgHeader)
 		}
 	}
-	if s := f.Section(".eh_frame"); s != nil {
+	if s := f.Section(".eh_frame"); s != nil && max(s.Size, s.FileSize) <= mostUnwind {
 		if data, err := s.Data(); err == nil {
 			// without it, stacks end here
 			im.frames, _ = frame.Parse(data, f.ByteOrder, 0, 8, s.Addr)
 			slices.SortFunc(im.frames, func(a, b *frame.FrameDescriptionEntry) int { return cmp.Compare(a.Begin(), b.Begin()) })
 		}
 	}
-	for _, table := range []func() ([]elf.Symbol, error){f.Symbols, f.DynamicSymbols} {
+	tables := []func() ([]elf.Symbol, error){f.Symbols, f.DynamicSymbols}
+	if !small(f, mostSymbols, isSymbols) {
+		tables = nil
+	}
+	for _, table := range tables {
 		list, err := table()
 		if err != nil {
 			continue
@@ -58,9 +67,33 @@ func open(path string) *image {
 		}
 	}
 	slices.SortStableFunc(im.symbols, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
-	im.lines, _ = f.DWARF() // without it, functions have offsets
+	if small(f, n.debug, isDebug) && !slices.ContainsFunc(f.Sections, isPacked) {
+		im.lines, _ = f.DWARF() // without it, functions have offsets
+		for _, s := range f.Sections {
+			if isDebug(s) {
+				n.debug -= s.Size
+			}
+		}
+	}
 	return im
 }
+
+func isSymbols(s *elf.Section) bool {
+	switch s.Type {
+	case elf.SHT_SYMTAB, elf.SHT_DYNSYM, elf.SHT_STRTAB, elf.SHT_GNU_VERSYM, elf.SHT_GNU_VERNEED, elf.SHT_GNU_VERDEF:
+		return true
+	default:
+		return false
+	}
+}
+
+func isDebug(s *elf.Section) bool {
+	return s.Type != elf.SHT_NOBITS && strings.HasPrefix(s.Name, ".debug_")
+}
+
+// isPacked reports whether a section has an old form of compression, which does not say how long it
+// is before it is opened.
+func isPacked(s *elf.Section) bool { return strings.HasPrefix(s.Name, ".zdebug_") }
 
 // address returns the address in the image of a byte of its file.
 func (im *image) address(offset uint64) (uint64, bool) {
@@ -74,7 +107,7 @@ func (im *image) address(offset uint64) (uint64, bool) {
 
 // code returns n bytes at an address; nil: they cannot be read.
 func (im *image) code(address uint64, n int) []byte {
-	f, err := os.Open(im.path)
+	f, err := openMapped(im.path, im.inode)
 	if err != nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 // mapping is a line of /proc/PID/maps with code of a file.
 type mapping struct {
 	start, end, offset uint64
+	inode              uint64 // of the file
 	path               string
 }
 
@@ -20,11 +21,12 @@ func parseMaps(text string) (list []mapping) {
 		}
 		from, to, _ := strings.Cut(words[0], "-")
 		m := mapping{path: strings.TrimSpace(line[strings.Index(line, words[5]):])}
-		var errs [3]error
+		var errs [4]error
 		m.start, errs[0] = strconv.ParseUint(from, 16, 64)
 		m.end, errs[1] = strconv.ParseUint(to, 16, 64)
 		m.offset, errs[2] = strconv.ParseUint(words[2], 16, 64)
-		if errs == [3]error{} {
+		m.inode, errs[3] = strconv.ParseUint(words[4], 10, 64)
+		if errs == [4]error{} {
 			list = append(list, m)
 		}
 	}

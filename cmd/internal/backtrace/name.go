@@ -2,26 +2,54 @@ package backtrace
 
 import (
 	"strings"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/explain/sanitize"
 )
 
-// Name gives the places of a report their lines, and takes away what they were made of.
-func Name(r *sanitize.Report) {
-	n := namer{images: make(map[string]*image)}
-	for _, text := range r.Maps {
-		n.maps = append(n.maps, parseMaps(text))
-	}
+// Name gives the places of a report their lines, and takes away what they were made of. The files
+// of a hostile program may take forever: what has no line in time, has none.
+func Name(r *sanitize.Report) { nameFor(r, timeLimit) }
+
+func nameFor(r *sanitize.Report, timeLimit time.Duration) {
+	var places []*sanitize.Place
+	var stacks []*sanitize.Stack
 	for i := range r.Findings {
 		for j := range r.Findings[i].Places {
-			p := &r.Findings[i].Places[j]
-			if p.Stack != nil {
-				p.Lines = shown(n.frames(p.Stack))
+			if p := &r.Findings[i].Places[j]; p.Stack != nil {
+				places, stacks = append(places, p), append(stacks, p.Stack)
 				p.Stack = nil
 			}
 		}
 	}
+	lines := make(chan []sanitize.Frame)
+	over := make(chan struct{})
+	defer close(over)
+	go name(r.Maps, stacks, lines, over)
 	r.Maps = nil
+	late := time.After(timeLimit)
+	for _, p := range places {
+		select {
+		case p.Lines = <-lines:
+		case <-late:
+			return
+		}
+	}
+}
+
+// name sends the frames of each stack, until that is over.
+func name(maps []string, stacks []*sanitize.Stack, lines chan<- []sanitize.Frame, over <-chan struct{}) {
+	n := namer{images: make(map[string]*image), debug: mostDebug}
+	for _, text := range maps {
+		n.maps = append(n.maps, parseMaps(text))
+	}
+	for _, s := range stacks {
+		select {
+		case lines <- shown(n.frames(s)):
+		case <-over:
+			return
+		}
+	}
 }
 
 // below are the libraries between a program and a trapped call.

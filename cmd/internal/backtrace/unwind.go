@@ -19,9 +19,6 @@ const (
 // word is the size of a register.
 const word = 8
 
-// mostFrames bounds a stack.
-const mostFrames = 32
-
 // machine has the registers of one function.
 type machine struct {
 	known [regs]bool
@@ -99,7 +96,7 @@ func (n *namer) calls(back uint64, im *image, entry uint64) bool {
 	if where == nil {
 		return false
 	}
-	from := n.image(where.path)
+	from := n.image(where)
 	if from == nil {
 		return false
 	}
@@ -125,15 +122,17 @@ func (n *namer) calls(back uint64, im *image, entry uint64) bool {
 // namer names the frames of a report.
 type namer struct {
 	maps   [][]mapping
-	images map[string]*image
-	here   []mapping // of the stack in hand
+	images map[string]*image // nil: it cannot be read
+	debug  uint64            // how much debug information may still be read
+	here   []mapping         // of the stack in hand
 }
 
-func (n *namer) image(path string) *image {
-	im, ok := n.images[path]
-	if !ok {
-		im = open(path)
-		n.images[path] = im
+func (n *namer) image(m *mapping) *image {
+	im, ok := n.images[m.path]
+	if !ok && len(n.images) < mostImages {
+		n.images[m.path] = nil // if the parsers panic
+		im = n.open(m.path, m.inode)
+		n.images[m.path] = im
 	}
 	return im
 }
@@ -158,7 +157,7 @@ func (n *namer) frames(s *sanitize.Stack) (list []sanitize.Frame) {
 		if where == nil {
 			break
 		}
-		im := n.image(where.path)
+		im := n.image(where)
 		if im == nil {
 			break
 		}

@@ -94,8 +94,8 @@ var checks = []Check{
 	{timeoutZero, "state", Warning, "a lost packet is never sent again", "IBA 9.7.6.1.3, ibv_modify_qp(3)", false},
 	{retryZero, "state", Warning, "the first loss ends the connection", "IBA 9.7.5.2.3, ibv_modify_qp(3)", false},
 	{rnrRetryZero, "state", Warning, "the first late receive ends the connection", "IBA 9.7.5.2.8, ibv_modify_qp(3)", false},
-	{raceWrite, "races", Warning, "two WRITEs change the same memory", "IBA 10.8.3.3, ibv_post_send(3)", true},
-	{raceRead, "races", Warning, "a READ beside a WRITE or atomic", "IBA 10.8.3.3, ibv_post_send(3)", true},
+	{raceWrite, "races", Warning, "two requests write to the same memory", "IBA 10.8.3.3, ibv_post_send(3)", true},
+	{raceRead, "races", Warning, "a request reads what a WRITE, READ or atomic changes", "IBA 10.8.3.3, ibv_post_send(3)", true},
 	{raceAtomic, "races", Warning, "an atomic beside a WRITE", "IBA 9.4.5, ibv_post_send(3)", true},
 }
 

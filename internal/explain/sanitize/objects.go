@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // Made describes an object that a program has made.
@@ -33,6 +34,7 @@ type Region struct {
 type QP struct {
 	QP        *rxe.QP
 	SendCQ    any    // of Made
+	RecvCQ    any    // likewise
 	Depth     uint32 // of its send queue, as the program knows it
 	SignalAll bool
 	SRQ       any // of Made; nil: none
@@ -60,6 +62,7 @@ type object struct {
 	saidSmall bool
 	settings  settings // of a QP
 	recv      receives // of a QP or an SRQ
+	order
 }
 
 func (o *object) String() string {
@@ -100,13 +103,14 @@ func (f *File) Made(id any, m Made, at *Stack) {
 	o := &object{Made: m, file: f, made: at, number: f.s.objects}
 	o.recv.looked = at
 	f.objects[id] = o
+	f.ordered(o)
 	f.windows = f.windows || m.Kind == kindMW
 	switch {
 	case m.Region != nil:
 		f.s.regions[keyName{f.device, m.Number}] = o
 	case m.QP != nil:
 		f.byQP[m.QP.QP] = o
-		f.s.qps[qpName{f.device, m.QP.QP.Num()}] = o
+		f.s.qps[qpName{f.device, wire.QPN(m.Number)}] = o
 	}
 }
 
@@ -134,6 +138,7 @@ func (f *File) Ended(id any, at *Stack) {
 	}
 	f.forget(o)
 	delete(f.objects, id)
+	f.unordered(o)
 	f.s.objects--
 	o.endedBy, o.endedAt = at, f.s.now()
 	switch {
@@ -152,7 +157,7 @@ func (f *File) Ended(id any, at *Stack) {
 				}})
 		}
 		delete(f.byQP, o.QP.QP)
-		delete(f.s.qps, qpName{f.device, o.QP.QP.Num()})
+		delete(f.s.qps, qpName{f.device, wire.QPN(o.Number)})
 		f.drop(o)
 	}
 }
@@ -217,6 +222,7 @@ func (f *File) drop(o *object) {
 		}
 	}
 	o.posts, o.silent = nil, 0
+	f.s.stopped(o)
 }
 
 func (f *File) left(o *object) {
@@ -249,10 +255,12 @@ func (f *File) Close(gone bool) {
 			delete(f.s.regions, keyName{f.device, o.Number})
 		}
 		if o.QP != nil {
-			delete(f.s.qps, qpName{f.device, o.QP.QP.Num()})
+			delete(f.s.qps, qpName{f.device, wire.QPN(o.Number)})
 			f.drop(o)
 		}
+		f.unordered(o)
 	}
+	f.s.closed(f.pid)
 	f.s.objects -= len(left)
 	clear(f.objects)
 	clear(f.byQP)

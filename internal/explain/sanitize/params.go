@@ -2,7 +2,7 @@ package sanitize
 
 import "time"
 
-// Limits of a Session. A stack is at most StackBytes, so all take 22 MiB (Memory).
+// Limits of a Session. A stack is at most StackBytes, see Memory for all.
 const (
 	// StackBytes is how much of a thread's stack is kept for each event. The frames of libibverbs
 	// and librxe take about 1 KiB (rdma-core 44).
@@ -21,6 +21,16 @@ const (
 	maxMaps     = 16   // lists of mappings
 	lastWrites  = 16   // of the device to a program's memory
 
+	// If races are looked for:
+	maxClaims    = 1024 // ranges
+	leftClaims   = 768  // that are left, if there is no room for another one
+	maxPieces    = 8    // of a gather list that are compared
+	maxSlots     = 128  // queue pairs whose order is known
+	maxNews      = 1024 // messages and completions that are under way
+	maxPlaces    = 256  // words that atomics change
+	maxProcesses = 256
+	markBytes    = 16
+
 	mapColumns = 6 // of a line of /proc/PID/maps that names a file (proc(5))
 
 	// hashedBytes is how much of a posted message is compared. A longer one is compared at its
@@ -32,12 +42,32 @@ const (
 	// atomicBytes is what an atomic names of the peer's memory (IBA 9.4.5).
 	atomicBytes = 8
 
+	// keyRoom is enough for most keys of findings, whose numbers have this base.
+	keyRoom = 128
+	keyBase = 36
+
 	// columns is how wide a drawing of memory is.
 	columns = 60
 	// precision is that of a length of time in a finding.
 	precision = time.Microsecond
 )
 
-// Memory is what a Session takes at most, in bytes. An object has three stacks: of its making, of
-// its last change, and of its last post or its end. A work request has one, and a finding four.
-const Memory = (4*maxObjects+4*maxEnded+maxPosts+maxReceives+4*maxFindings)*StackBytes + maxMaps*MapsBytes
+// memory is what a Session takes at most without races, in bytes. An object has three stacks: of
+// its making, of its last change, and of its last post or its end. A work request has one, and a
+// finding four.
+const memory = (4*maxObjects+4*maxEnded+maxPosts+maxReceives+4*maxFindings)*StackBytes + maxMaps*MapsBytes
+
+// raceMemory is what a Session takes to look for races: a stack for each claim, and a clock for
+// each of the others. A region and a queue pair have one, too.
+const raceMemory = maxClaims*StackBytes + (maxNews+maxPosts+maxPlaces+maxProcesses+maxObjects)*maxSlots*markBytes
+
+// Memory is what a Session with these checks takes at most, in bytes.
+func (s Selection) Memory() int64 {
+	if s.races() {
+		return memory + raceMemory
+	}
+	return memory
+}
+
+// races reports whether a check of races is selected.
+func (s Selection) races() bool { return s[raceWrite] || s[raceRead] || s[raceAtomic] }

@@ -25,6 +25,10 @@ type post struct {
 	hashed bool
 	length uint64 // of the remote range
 	done   bool   // it is not under way any more
+
+	number   uint64 // see mark
+	tells    news   // of an atomic: to the next one on its word; once executed, to its own process
+	executed bool   // of an atomic
 }
 
 // piece is a range of a region, in the program's address space.
@@ -92,13 +96,17 @@ func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 	p.length = remoteLength(&wr)
 	p.at, p.signaled = o.posting, o.QP.SignalAll || wr.Flags&rxe.SendSignaled != 0
 	o.posts = append(o.posts, p)
+	fenced := wr.Flags&rxe.SendFence != 0
+	f.s.numbered(o, p, fenced)
 	if f.s.posts++; f.s.posts > maxPosts {
 		p.pieces, p.hashed, p.at = nil, false, nil
 		f.s.unseen++
 	} else {
-		f.meets(o, p, wr.Flags&rxe.SendFence != 0)
+		f.meets(o, p, fenced)
 		f.overReceives(o, p)
+		f.race(o, p)
 	}
+	f.tell(o, p)
 	f.connected(o, p)
 	f.countSignals(o, p)
 }
@@ -165,6 +173,9 @@ func (f *File) oldest(q *rxe.QP, pushed bool) (*object, *post) {
 	defer f.s.mu.Unlock()
 	o := f.byQP[q]
 	if o == nil || len(o.posts) == 0 {
+		if o != nil && pushed {
+			f.notes(o.QP.SendCQ, news{slot: -1})
+		}
 		return o, nil
 	}
 	p := o.posts[0]
@@ -174,6 +185,9 @@ func (f *File) oldest(q *rxe.QP, pushed bool) (*object, *post) {
 	f.s.posts--
 	if c := f.objects[o.QP.SendCQ]; pushed && p.signaled && c != nil {
 		c.signaled--
+	}
+	if pushed {
+		f.notes(o.QP.SendCQ, o.completed(p))
 	}
 	return o, p
 }
@@ -234,12 +248,20 @@ func (f *File) countSignals(o *object, p *post) {
 }
 
 // Accessed implements rxe.Observer. Where the device itself writes, a message may change.
-func (f *File) Accessed(_ *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
-	if need&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic) == 0 || !f.s.selected[sendBufferChanged] {
+func (f *File) Accessed(q *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
+	atomic := f.s.races && need&rxe.AccessRemoteAtomic != 0
+	written := f.s.selected[sendBufferChanged] && need&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic) != 0
+	if !atomic && !written {
 		return
 	}
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
+	if o := f.byQP[q]; atomic && o != nil {
+		f.executed(o, key, va)
+	}
+	if !written {
+		return
+	}
 	start := va
 	if o := f.region(key); o != nil {
 		start = o.Region.Start + va - o.Region.Base
@@ -257,6 +279,7 @@ func (f *File) Accessed(_ *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
 // Completed implements rxe.Observer.
 func (f *File) Completed(q *rxe.QP, wc rxe.WC, pushed bool) {
 	if wc.Opcode&rxe.WCRecv != 0 {
+		f.received(q, &wc)
 		return
 	}
 	o, p := f.oldest(q, pushed)

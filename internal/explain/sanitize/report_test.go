@@ -91,8 +91,14 @@ func TestSuppressionsRefused(t *testing.T) {
 	}
 }
 
-// TestBrief: a finding in one line.
+// TestBrief: a finding in one line. A function of a header of the verbs is not the program's line.
 func TestBrief(t *testing.T) {
+	r := sample()
+	p := &r.Findings[0].Places[0]
+	p.Lines = append([]Frame{{Function: "ibv_post_send", File: "/usr/include/infiniband/verbs.h", Line: 3342}}, p.Lines...)
+	if got, want := r.Findings[0].Brief(), sample().Findings[0].Brief(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	if got, want := sample().Findings[0].Brief(), "key-range: 3 bytes past the end (2 times) (a b.c:7)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -61,10 +61,13 @@ func newRig(t testing.TB, checks string) *rig {
 
 func at(pc uint64) *Stack { return &Stack{PC: pc, Maps: -1} }
 
-// post posts a work request on n bytes at va.
+// remote is how far the peer's memory is behind the program's own.
+const remote = 1 << 19
+
+// post posts a work request on n bytes at va, and on as many of the peer.
 func (r *rig) post(op rxe.WROpcode, va uint64, n uint32, flags rxe.SendFlags) {
 	r.Posting(r.qp, at(4))
-	r.Posted(r.qp, rxe.SendWR{ID: 9, Op: op, Flags: flags, SGL: []rxe.SGE{{Addr: va, Length: n, LKey: key}}, RKey: key, RemoteAddr: va})
+	r.Posted(r.qp, rxe.SendWR{ID: 9, Op: op, Flags: flags, SGL: []rxe.SGE{{Addr: va, Length: n, LKey: key}}, RKey: key, RemoteAddr: va + remote})
 }
 
 func (r *rig) complete(pushed bool) {
@@ -190,12 +193,20 @@ func TestFound(t *testing.T) {
 		{"sent from beside the target of a READ", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.post(rxe.WRSend, 72, 8, 0) }, nil},
 		{"sent behind a fence", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.post(rxe.WRSend, 64, 8, rxe.SendFence) }, nil},
 		{"sent inline", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.post(rxe.WRSend, 64, 8, rxe.SendInline) }, nil},
-		{"sent after the READ", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.complete(false); r.post(rxe.WRSend, 64, 8, 0) }, nil},
-		{"two READs", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.post(rxe.WRFetchAdd, 64, 8, 0) }, []string{overlappingReads}},
+		{"sent after the READ", func(r *rig) {
+			r.post(rxe.WRRead, 64, 8, rxe.SendSignaled)
+			r.complete(true)
+			r.post(rxe.WRSend, 64, 8, 0)
+		}, nil},
+		{"two READs", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.post(rxe.WRRead, 64, 8, 0) }, []string{overlappingReads}},
 		{"WRITEs of one queue pair", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.post(rxe.WRWrite, 64, 8, 0) }, nil},
 		{"WRITEs of two queue pairs", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.two().post(rxe.WRWrite, 71, 8, 0) }, []string{raceWrite}},
 		{"WRITEs side by side", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.two().post(rxe.WRWrite, 72, 8, 0) }, nil},
-		{"a WRITE after another", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.complete(false); r.two().post(rxe.WRWrite, 64, 8, 0) }, nil},
+		{"a WRITE after another", func(r *rig) {
+			r.post(rxe.WRWrite, 64, 8, rxe.SendSignaled)
+			r.complete(true)
+			r.two().post(rxe.WRWrite, 64, 8, 0)
+		}, nil},
 		{"a WRITE after a queue pair", func(r *rig) {
 			r.post(rxe.WRWrite, 64, 8, 0)
 			r.Modified(r.qp, &rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState, at(5))
@@ -204,8 +215,8 @@ func TestFound(t *testing.T) {
 		{"READs of two queue pairs", func(r *rig) { r.post(rxe.WRRead, 64, 8, 0); r.two().post(rxe.WRRead, 64, 8, 0) }, []string{overlappingReads}},
 		{"a READ beside a WRITE", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.two().post(rxe.WRRead, 64, 8, 0) }, []string{raceRead}},
 		{"atomics", func(r *rig) {
-			r.post(rxe.WRFetchAdd, 64, 8, 0)
-			r.complete(false)
+			r.post(rxe.WRFetchAdd, 64, 8, rxe.SendSignaled)
+			r.complete(true)
 			r.two().post(rxe.WRFetchAdd, 64, 8, 0)
 		}, nil},
 		{"an atomic beside a WRITE", func(r *rig) { r.post(rxe.WRWrite, 64, 8, 0); r.two().post(rxe.WRCompareSwap, 64, 8, 0) }, []string{raceAtomic}},

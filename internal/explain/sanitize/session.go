@@ -1,7 +1,7 @@
 package sanitize
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,8 +28,16 @@ type Session struct {
 	qps      map[qpName]*object
 	regions  map[keyName]*object
 	ended    []*object // regions that were deregistered, the oldest first
-	fetches  []claim   // local ranges of READs and atomics
-	claims   []claim   // remote ranges, if races are looked for
+	fetches  []claim   // local ranges of READs and atomics under way
+
+	// If races are looked for (order.go):
+	races     bool // a check of them is selected. It does not change.
+	claims    []claim
+	processes map[int]*process // by pid
+	slots     []*object        // the queue pairs of the clocks; nil: free
+	numbers   []uint64         // of the last request of each slot
+	places    map[place]news   // what the next atomic there learns
+	noted     int              // news in messages and completion queues
 }
 
 // qpName is what a peer calls a queue pair of this run.
@@ -46,7 +54,8 @@ type keyName struct {
 
 // New returns a Session that makes these checks.
 func New(selected Selection, now func() time.Time) *Session {
-	return &Session{selected: selected, now: now, found: make(map[string]int), qps: make(map[qpName]*object), regions: make(map[keyName]*object)}
+	return &Session{selected: selected, now: now, found: make(map[string]int), qps: make(map[qpName]*object), regions: make(map[keyName]*object),
+		races: selected.races(), processes: make(map[int]*process), places: make(map[place]news)}
 }
 
 // File is what one process has of one device.
@@ -73,6 +82,9 @@ func (f *File) OnError(do func()) { f.failed = do }
 
 // Open returns the File of a device that a process opens.
 func (s *Session) Open(pid int, program, device string) *File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened(pid)
 	return &File{s: s, pid: pid, program: program, device: device,
 		objects: make(map[any]*object), byQP: make(map[*rxe.QP]*object)}
 }
@@ -120,25 +132,39 @@ func (s *Session) Report() *Report {
 	return r
 }
 
+// again counts a finding that was found before. s.mu is held.
+func (f *File) again(name string, places []Place, what string) bool {
+	i, ok := f.s.found[f.same(name, places, what)]
+	if ok {
+		f.s.findings[i].Count++
+	}
+	return ok
+}
+
+// same returns what makes two findings the same: the stacks of their places, or without places what
+// happened.
+func (f *File) same(name string, places []Place, what string) string {
+	key := append(make([]byte, 0, keyRoom), name...)
+	key = strconv.AppendInt(key, int64(f.pid), keyBase)
+	for i := range places {
+		if st := places[i].Stack; st != nil {
+			key = strconv.AppendUint(append(key, ' '), st.PC, keyBase)
+			key = strconv.AppendUint(append(key, ' '), st.SP, keyBase)
+		}
+	}
+	if len(places) == 0 {
+		key = append(key, what...)
+	}
+	return string(key)
+}
+
 // find adds a finding, unless the check is off or the same was found before. s.mu is held.
 func (f *File) find(name string, finding Finding) {
 	s, c := f.s, checkOf(name)
-	if !s.selected[name] {
+	if !s.selected[name] || f.again(name, finding.Places, finding.What) {
 		return
 	}
-	same := fmt.Sprint(name, f.pid)
-	for i := range finding.Places {
-		if st := finding.Places[i].Stack; st != nil {
-			same += fmt.Sprint(" ", st.PC, st.SP)
-		}
-	}
-	if len(finding.Places) == 0 {
-		same += finding.What
-	}
-	if i, ok := s.found[same]; ok {
-		s.findings[i].Count++
-		return
-	}
+	same := f.same(name, finding.Places, finding.What)
 	if len(s.findings) >= maxFindings {
 		s.leftOut++
 		return

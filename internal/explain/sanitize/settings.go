@@ -15,6 +15,7 @@ type settings struct {
 	reads, takes uint8 // max_rd_atomic and max_dest_rd_atomic
 	rtr, rts     bool  // dest and rqPSN, and sqPSN, are set
 	compared     bool
+	host         wire.GID // of the peer
 }
 
 // Modified notes that the program has changed a queue pair.
@@ -32,6 +33,7 @@ func (f *File) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, at *St
 		f.forget(o)
 	}
 	o.set(attr, mask)
+	f.connects(o, mask)
 	places := []Place{{What: "the queue pair was modified", Stack: at}, {What: "it was made", Stack: o.made}}
 	find := func(check, what string) {
 		f.find(check, Finding{What: fmt.Sprintf("%s has %s", o, what), Objects: []string{o.name()}, Places: places})
@@ -56,6 +58,9 @@ func (o *object) set(attr *rxe.QPAttr, mask rxe.QPAttrMask) {
 	if mask&rxe.QPAttrDestQPN != 0 && mask&rxe.QPAttrRQPSN != 0 {
 		s.dest, s.rqPSN, s.rtr = attr.DestQPN, attr.RQPSN, true
 	}
+	if mask&rxe.QPAttrAV != 0 {
+		s.host = attr.AH.DGID
+	}
 	if mask&rxe.QPAttrMaxRdAtomic != 0 {
 		s.reads = attr.MaxRdAtomic
 	}
@@ -74,7 +79,7 @@ func (f *File) connected(o *object, p *post) {
 		return
 	}
 	peer := f.s.qps[qpName{f.device, s.dest}]
-	if peer == nil || peer.settings.dest != o.QP.QP.Num() || !peer.settings.rtr {
+	if peer == nil || peer.settings.dest != wire.QPN(o.Number) || !peer.settings.rtr {
 		return
 	}
 	find := func(check, what string) {

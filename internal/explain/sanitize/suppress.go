@@ -128,9 +128,16 @@ func (f *Finding) line() *Frame {
 	return nil
 }
 
+// own reports whether a frame has a line, and not one of a header of the verbs, whose functions
+// compilers put into those of programs.
+func (f *Frame) own() bool {
+	dir := path.Base(path.Dir(f.File))
+	return f.File != "" && dir != "infiniband" && dir != "rdma"
+}
+
 func (p *Place) line() *Frame {
 	for i := range p.Lines {
-		if p.Lines[i].File != "" {
+		if p.Lines[i].own() {
 			return &p.Lines[i]
 		}
 	}

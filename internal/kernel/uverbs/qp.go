@@ -24,6 +24,7 @@ type qpRes struct {
 	caps    rxe.QPCap // of the queues as they are
 	slot    uint32    // in File.live
 	sendCQ  *cqRes
+	recvCQ  *cqRes
 	sigAll  bool
 
 	groups groupSet
@@ -80,7 +81,7 @@ type newQP struct {
 // createQP makes a queue pair. The driver makes its queues and checks what it has to
 // say about the request.
 func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
-	r := &qpRes{f: k.f, srq: req.srq, xrcd: req.xrcd, sendCQ: req.sendCQ, sigAll: req.sigAll}
+	r := &qpRes{f: k.f, srq: req.srq, xrcd: req.xrcd, sendCQ: req.sendCQ, recvCQ: req.recvCQ, sigAll: req.sigAll}
 	if req.pd != nil {
 		r.domain = req.pd.pd
 	}

@@ -34,6 +34,7 @@ type Watched struct {
 
 	QP        *rxe.QP
 	SendCQ    any // the id
+	RecvCQ    any // likewise; nil: receives name another one
 	Cap       rxe.QPCap
 	SignalAll bool
 
@@ -78,6 +79,9 @@ func watchedOf(res dispatch.Resource) Watched {
 			w.SRQ = r.srq
 		} else if ring := r.qp.RecvQueue(); ring != nil {
 			w.Receives = func() rxe.WaitingRing { return ring }
+		}
+		if r.recvCQ != nil {
+			w.RecvCQ = r.recvCQ
 		}
 		return w
 	case *cqRes:

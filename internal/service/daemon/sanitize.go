@@ -29,7 +29,8 @@ func (n *session) startSanitizer() error {
 	if n.wanted.SanitizeAbort && errors.Is(unix.Kill(int(n.cred.Pid), 0), unix.EPERM) {
 		return errMayNotAbort
 	}
-	if err := n.tenant.Budget.Take(sanitizerCost); err != nil {
+	n.sanitizerCost = quota.Cost{Memory: checks.Memory()}
+	if err := n.tenant.Budget.Take(n.sanitizerCost); err != nil {
 		return err
 	}
 	n.sanitizer = sanitize.New(checks, time.Now)
@@ -39,12 +40,10 @@ func (n *session) startSanitizer() error {
 // errMayNotAbort refuses --sanitize-abort.
 var errMayNotAbort = errors.New("--sanitize-abort: the daemon may not send signals to this user's programs: it needs CAP_KILL, or to be of the same user")
 
-var sanitizerCost = quota.Cost{Memory: sanitize.Memory}
-
 // endSanitizer gives back what startSanitizer took.
 func (n *session) endSanitizer() {
 	if n.sanitizer != nil {
-		n.tenant.Budget.Give(sanitizerCost)
+		n.tenant.Budget.Give(n.sanitizerCost)
 	}
 }
 
@@ -152,7 +151,9 @@ func madeOf(o *uverbs.Watched) sanitize.Made {
 	case o.Space != nil:
 		m.Region = &sanitize.Region{Start: o.Start, Length: o.Length, Base: o.Base, Memory: o.Space}
 	case o.QP != nil:
-		m.QP = &sanitize.QP{QP: o.QP, SendCQ: o.SendCQ, Depth: o.Cap.MaxSendWR, SignalAll: o.SignalAll, SRQ: o.SRQ}
+		m.QP = &sanitize.QP{
+			QP: o.QP, SendCQ: o.SendCQ, RecvCQ: o.RecvCQ, Depth: o.Cap.MaxSendWR, SignalAll: o.SignalAll, SRQ: o.SRQ,
+		}
 	case o.Entries != nil:
 		m.CQ = &sanitize.CQ{Entries: o.Entries, Waiting: o.Waiting}
 	}

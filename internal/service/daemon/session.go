@@ -41,23 +41,24 @@ var temporary = []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, uni
 
 // session is a program that a keeper has attached.
 type session struct {
-	server    *Server
-	conn      *proto.Conn
-	cred      unix.Ucred // of the client
-	tenant    *tenant.Tenant
-	id        uint64
-	since     time.Time
-	command   []string
-	wanted    proto.Wanted
-	log       *slog.Logger
-	asked     proto.Questions
-	faults    *faultRules
-	reports   reports
-	chaos     *rxe.Chaos        // nil: none
-	sanitizer *sanitize.Session // nil: none
-	removed   removals
-	over      bool        // its program has ended; Server.mu guards it
-	place     proto.Place // of its container
+	server        *Server
+	conn          *proto.Conn
+	cred          unix.Ucred // of the client
+	tenant        *tenant.Tenant
+	id            uint64
+	since         time.Time
+	command       []string
+	wanted        proto.Wanted
+	log           *slog.Logger
+	asked         proto.Questions
+	faults        *faultRules
+	reports       reports
+	chaos         *rxe.Chaos        // nil: none
+	sanitizer     *sanitize.Session // nil: none
+	sanitizerCost quota.Cost
+	removed       removals
+	over          bool        // its program has ended; Server.mu guards it
+	place         proto.Place // of its container
 
 	mu     sync.Mutex // below
 	keeper int        // its process; 0 before it attached

@@ -288,3 +288,42 @@ func TestSanitizeAbort(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestSanitizeReplaced: a program whose file is gone, or is something else, when its lines are
+// looked for, is reported all the same.
+func TestSanitizeReplaced(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
+	need(t, "gcc")
+	notNative(t, "a sanitizer")
+	d := oneDaemon(t)
+	program := filepath.Join(t.TempDir(), "key-range")
+	if out, err := exec.Command("gcc", "-g", "-O0", "-o", program, "testdata/misuse/key-range.c", "-libverbs").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, c := range []struct {
+		after string
+		line  bool
+	}{
+		{"true", true},
+		{"rm $0; mkfifo $0", false},
+		{"cp $0 $0.new; mv $0.new $0", false},
+		{"truncate -s 1T $0", true},
+	} {
+		t.Run(c.after, func(t *testing.T) {
+			bin := filepath.Join(t.TempDir(), "program")
+			if out, err := exec.Command("cp", program, bin).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			out, report, code := sanitized(t, d, nil, "sh", "-c", "$0; "+c.after, bin)
+			line := slices.ContainsFunc(report.Findings, func(f sanitize.Finding) bool {
+				// where the program posts
+				return f.Check == "key-range" && strings.Contains(f.Brief(), "(rig.h:")
+			})
+			if code != 4 || report.Count(sanitize.Error) != 1 || line != c.line {
+				t.Errorf("exit code %d, a line: %v:\n%s", code, line, out)
+			}
+		})
+	}
+}

@@ -17,7 +17,7 @@ type Call struct {
 	flags uint32
 	NR    int32
 	arch  uint32
-	ip    uint64
+	PC    uint64 // behind the instruction that made the call
 	Args  [6]uint64
 }
 

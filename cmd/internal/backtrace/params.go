@@ -1,0 +1,22 @@
+package backtrace
+
+import "time"
+
+// Limits of what a program's files may cost. Those of a hostile program are malformed on purpose.
+const (
+	// mostFrames bounds a stack.
+	mostFrames = 32
+	// mostImages bounds the files of a report. Open MPI with UCX has 90.
+	mostImages = 512
+	// mostSections and mostNames bound the sections of a file, and the bytes of their names.
+	mostSections = 4096
+	mostNames    = 1 << 20
+	// mostUnwind bounds .eh_frame, and mostSymbols the symbol tables. Those of libclang take 3 MiB
+	// and 20 MiB.
+	mostUnwind  = 32 << 20
+	mostSymbols = 128 << 20
+	// mostDebug bounds the debug information of a report, uncompressed.
+	mostDebug = 512 << 20
+	// timeLimit is how long a report is given its lines.
+	timeLimit = 20 * time.Second
+)
