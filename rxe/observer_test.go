@@ -92,10 +92,11 @@ type unseen struct{}
 
 func (unseen) Posted(*QP, SendWR)                           {}
 func (unseen) Accessed(*QP, uint32, uint64, uint64, Access) {}
+func (unseen) Receiving(*QP)                                {}
 func (unseen) Completed(*QP, WC, bool)                      {}
 
-// observed returns what posts a WRITE and polls its completion, with this observer.
-func observed(t testing.TB, o Observer) func() {
+// watched returns what posts a WRITE and polls its completion, with this observer.
+func watched(t testing.TB, o Observer) func() {
 	d := newLocalPair(t, 1, 1<<20, 4096, nil)
 	a := d.qps[0]
 	for _, q := range d.qps {
@@ -115,7 +116,7 @@ func observed(t testing.TB, o Observer) func() {
 
 // TestNoObserver: without an observer, a request allocates nothing for it.
 func TestNoObserver(t *testing.T) {
-	once := observed(t, nil)
+	once := watched(t, nil)
 	if n := testing.AllocsPerRun(200, once); n >= 1 && !race.Enabled {
 		t.Errorf("%v allocations", n)
 	}
@@ -125,7 +126,7 @@ func TestNoObserver(t *testing.T) {
 func BenchmarkObserver(b *testing.B) {
 	for name, o := range map[string]Observer{"none": nil, "unseen": unseen{}} {
 		b.Run(name, func(b *testing.B) {
-			once := observed(b, o)
+			once := watched(b, o)
 			b.ReportAllocs()
 			for b.Loop() {
 				once()
