@@ -31,6 +31,8 @@ type Device struct {
 	Netdev       string // the network interface: the GIDs' ndevs
 	NetdevDir    string // where it is below /sys/devices; empty: nobody knows
 	ShowsNetdev  bool   // the file parent names it, too
+	// NetdevAttr reads a file of the network interface's directory in sysfs; nil: net has a link.
+	NetdevAttr func(name string) (string, error)
 	Owner        uint32 // the user that may use management datagrams, and read OwnerCounters
 
 	// Created must not change from one Tree to the next: libibverbs tells a device from its

@@ -20,7 +20,7 @@ func (b *builder) parentDevice(p *Parent, d *Device) {
 	b.link(driver+"/"+path.Base(dir), dir)
 	if netdev != "" {
 		b.dir(dir + "/net")
-		b.link(dir+"/net/"+netdev, "/sys/class/net/"+netdev)
+		b.netdev(dir+"/net/"+netdev, d)
 	}
 	for name, value := range p.Attributes {
 		b.constant(dir+"/"+name, value+"\n")
@@ -56,4 +56,22 @@ func cpuList(n int) string {
 		return "0"
 	}
 	return fmt.Sprintf("0-%d", n-1)
+}
+
+// netdevAttrs are the files of a network interface that programs read through an RDMA device:
+// libvma and NVIDIA's ibdev2netdev do. All others are in /sys/class/net.
+var netdevAttrs = []string{
+	"address", "carrier", "dev_id", "dev_port", "duplex", "flags", "ifindex", "iflink", "mtu", "operstate", "speed", "type",
+}
+
+// netdev lays out the network interface of a device, which is below the device as an adapter's is.
+func (b *builder) netdev(dir string, d *Device) {
+	if d.NetdevAttr == nil {
+		b.link(dir, classNet+"/"+d.Netdev)
+		return
+	}
+	b.dir(dir)
+	for _, name := range netdevAttrs {
+		b.file(dir+"/"+name, 0o444, func() (string, error) { return d.NetdevAttr(name) })
+	}
 }

@@ -27,6 +27,7 @@ func adapter() Device {
 // NCCL and libibverbs (by modalias) want it, and out again.
 func TestPCIParent(t *testing.T) {
 	d := adapter()
+	d.NetdevAttr = func(name string) (string, error) { return d.Netdev + "'s " + name, nil }
 	tree := New([]Device{d, device("rxe1", 1)})
 	const at = "/sys/devices/pcife00:03/fe00:03:00.0"
 	const uevent = "DRIVER=other_core\nPCI_CLASS=20000\nPCI_ID=15B3:101B\nPCI_SUBSYS_ID=15B3:0006\nPCI_SLOT_NAME=fe00:03:00.0\n"
@@ -40,6 +41,10 @@ func TestPCIParent(t *testing.T) {
 		"/sys/class/infiniband_verbs/uverbs0/abi_version": "1\n",
 		"/sys/class/infiniband_mad/umad0/device/vendor":   "0x15b3\n",
 		"/sys/class/infiniband/mlx5_0/device/uevent":      uevent + "MODALIAS=" + d.Parent.Attributes["modalias"] + "\n",
+		// libvma, ibdev2netdev
+		"/sys/class/infiniband/mlx5_0/device/net/eth0/ifindex":  "eth0's ifindex",
+		"/sys/class/infiniband/mlx5_0/device/net/eth0/dev_port": "eth0's dev_port",
+		"/sys/class/infiniband/mlx5_0/device/net/eth0/other":    "",
 		// sriov-device-plugin, Node Feature Discovery
 		"/sys/class/net/eth0/device/infiniband/mlx5_0/node_type":            "1: CA\n",
 		"/sys/class/net/eth0/device/vendor":                                 "0x15b3\n",

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"golang.org/x/sys/unix"
 )
 
 // numaNode returns the node of the machine that an adapter or a rail is on: those of a daemon are
@@ -56,4 +58,20 @@ func netdevDir(name string) string {
 		return ""
 	}
 	return dir
+}
+
+// netdevAttr returns what reads a file of a network interface, as the daemon's network namespace
+// has it; nil: there is no interface.
+func netdevAttr(name string) func(string) (string, error) {
+	if name == "" {
+		return nil
+	}
+	return func(attr string) (string, error) {
+		text, err := os.ReadFile(filepath.Join("/sys/class/net", name, attr))
+		var errno unix.Errno
+		if errors.As(err, &errno) {
+			return "", errno // speed of a loopback interface: EINVAL
+		}
+		return string(text), err
+	}
 }

@@ -34,7 +34,7 @@ func (v *view) sysfs() tree.Device {
 		Parent: tree.Parent(look.Parent), ABI: v.driver.ABI(),
 		NodeGUID: v.dev.GUID(), SysImageGUID: v.dev.Attr().SysImageGUID,
 		NodeDesc: look.NodeDesc, FWVer: look.FWVer, HWRev: look.HWRev, HCAType: look.HCAType, BoardID: look.BoardID,
-		Netdev: v.netdev, ShowsNetdev: look.ShowsNetdev,
+		Netdev: v.netdev, ShowsNetdev: look.ShowsNetdev, NetdevAttr: netdevAttr(v.netdev),
 		Owner: uint32(os.Geteuid()),
 		Port:  v.port,
 		Counters: func() []tree.Counter {

@@ -22,6 +22,9 @@ func TestMLX5Devinfo(t *testing.T) {
 	text := must.Get[[]byte](t)(os.ReadFile("testdata/devinfo-connectx6.txt"))
 	a, _ := twoHosts(t, 1500)
 	d := startDaemon(t, a, "--device", "mlx5_0=eth0")
+	if got, want := d.run(t, "cat", "/sys/class/infiniband/mlx5_0/device/net/eth0/ifindex").ok(), d.run(t, "cat", "/sys/class/net/eth0/ifindex").ok(); got != want {
+		t.Errorf("the interface of the adapter has the number %q, not %q", got, want)
+	}
 	got, want := devinfo(d.run(t, "ibv_devinfo", "-v", "-d", "mlx5_0").ok()), devinfo(string(text))
 	names := maps.Clone(want)
 	maps.Copy(names, got)
