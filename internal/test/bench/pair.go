@@ -22,9 +22,10 @@ const (
 	ipv4GID    = "1" // index in the GID table
 )
 
-// pairLimit is how long a pair may take, and the grace after that.
+// pairLimit is how long a pair may take, and the grace after that. Beside other work, programs that
+// poll may wait for a processor at each message.
 const (
-	pairLimit = time.Minute
+	pairLimit = 3 * time.Minute
 	killGrace = 2 * time.Second
 )
 

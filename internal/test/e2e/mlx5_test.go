@@ -18,7 +18,7 @@ var mlx5Exchanges = []string{
 	"ibv_ud_pingpong -g 1 -c -s 1024",
 	"ibv_srq_pingpong -g 1 -c -e",
 	"ib_write_bw -x 1 -F -s 64 -n 200 -q 4 --post_list=8",
-	"ib_send_lat -x 1 -F -s 64 -n 100 -e",
+	"ib_send_bw -x 1 -F -s 64 -n 100 -e",
 	"ib_read_bw -x 1 -F -a -n 20",
 	"ib_atomic_bw -x 1 -F -n 100",
 }
