@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -277,6 +278,21 @@ func (t *processes) leader(tgid int) *process {
 		return nil
 	}
 	return p
+}
+
+// awaitEnds waits until all processes have ended, for limit at most. The listener of processes that
+// exit hangs up before their pidfds say so (kernel/exit.c: do_exit releases the filter first).
+func (t *processes) awaitEnds(limit time.Duration) {
+	t.mu.Lock()
+	known := slices.Collect(maps.Values(t.byTGID))
+	t.mu.Unlock()
+	for deadline := time.Now().Add(limit); len(known) > 0 && time.Now().Before(deadline); {
+		if known[0].gone() {
+			known = known[1:]
+		} else {
+			time.Sleep(endPause)
+		}
+	}
 }
 
 func (t *processes) closeAll() {

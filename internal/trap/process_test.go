@@ -3,15 +3,18 @@ package trap
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 )
@@ -154,4 +157,39 @@ func TestKeptFile(t *testing.T) {
 	if _, err := unix.FcntlInt(uintptr(kept.kept), unix.F_GETFD, 0); err == nil {
 		t.Error("the descriptor is still open")
 	}
+}
+
+// TestAwaitEnds: a session whose listener hangs up waits for processes that are about to end, and
+// not for ever for one that lives.
+func TestAwaitEnds(t *testing.T) {
+	var procs processes
+	in, program := runningCat(t)
+	procs.byTGID = map[int]*process{program.tgid: program}
+	procs.awaitEnds(endPause)
+	if program.gone() {
+		t.Fatal("the program has ended")
+	}
+	done := make(chan bool)
+	go func() {
+		procs.awaitEnds(time.Hour)
+		done <- program.gone()
+	}()
+	must.OK(t, in.Close())
+	if !<-done {
+		t.Error("the program still runs")
+	}
+}
+
+// runningCat returns a program that runs until in is closed.
+func runningCat(t *testing.T) (in io.Closer, p *process) {
+	cmd := exec.Command("cat")
+	in = must.Get[io.WriteCloser](t)(cmd.StdinPipe())
+	must.OK(t, cmd.Start())
+	pidfd := must.Get[int](t)(unix.PidfdOpen(cmd.Process.Pid, 0))
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Wait()
+		unix.Close(pidfd)
+	})
+	return in, &process{tgid: cmd.Process.Pid, pidfd: pidfd}
 }

@@ -153,6 +153,9 @@ func (s *Session) shutdown() {
 	if !waitFor(&s.closing, closeLimit) {
 		s.log.Warn("files of the program are still being closed: its memory does not answer")
 	}
+	if s.reason.Load() == nil {
+		s.procs.awaitEnds(endLimit)
+	}
 	s.procs.closeAll()
 	s.house.close()
 	s.release()
