@@ -33,7 +33,7 @@ type Device struct {
 	ShowsNetdev  bool   // the file parent names it, too
 	// NetdevAttr reads a file of the network interface's directory in sysfs; nil: net has a link.
 	NetdevAttr func(name string) (string, error)
-	Owner        uint32 // the user that may use management datagrams, and read OwnerCounters
+	Owner      uint32 // the user that may use management datagrams, and read OwnerCounters
 
 	// Created must not change from one Tree to the next: libibverbs tells a device from its
 	// successor by it. Zero means the time of New.
