@@ -188,7 +188,7 @@ func runningCat(t *testing.T) (in io.Closer, p *process) {
 	pidfd := must.Get[int](t)(unix.PidfdOpen(cmd.Process.Pid, 0))
 	t.Cleanup(func() {
 		in.Close()
-		cmd.Wait()
+		cmd.Wait() //nolint:errcheck // it has ended
 		unix.Close(pidfd)
 	})
 	return in, &process{tgid: cmd.Process.Pid, pidfd: pidfd}
