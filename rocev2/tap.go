@@ -160,13 +160,7 @@ func (t *Tap) Frame(b []byte) {
 			f.describe(described)
 		}
 	}
-	t.block = appendPacket(t.block[:0], 1, time.Now(), b, "", "")
-	if files && t.err == nil {
-		_, t.err = t.buf.Write(t.block)
-	}
-	for _, f := range t.followers {
-		f.add(t.block)
-	}
+	t.record(files && t.err == nil, 1, time.Now(), b, "", "")
 }
 
 // frameInterface returns the description of the second interface, which has Ethernet frames.
@@ -275,12 +269,18 @@ func (t *Tap) put(p tapPacket, at time.Time) {
 	} else {
 		t.packet = appendIPv6(t.packet[:0], &p)
 	}
+	t.record(files, 0, at, t.packet, p.note, t.work.of(&p))
+}
+
+// record gives a packet to the file, if files is set, and with a comment for its work to the
+// followers. t.mu is locked.
+func (t *Tap) record(files bool, iface uint32, at time.Time, packet []byte, note, work string) {
 	if files {
-		t.block = appendPacket(t.block[:0], 0, at, t.packet, p.note, "")
+		t.block = appendPacket(t.block[:0], iface, at, packet, note, "")
 		_, t.err = t.buf.Write(t.block)
 	}
 	if len(t.followers) > 0 {
-		t.block = appendPacket(t.block[:0], 0, at, t.packet, p.note, t.work.of(&p))
+		t.block = appendPacket(t.block[:0], iface, at, packet, note, work)
 		for _, f := range t.followers {
 			f.add(t.block)
 		}

@@ -38,10 +38,9 @@ const (
 	// machine with a million objects may need more.
 	closeLimit = 5 * time.Second
 	// A session whose listener has hung up waits for its processes to be zombies, so that their
-	// ends are reported, and looks at them every endPause. Twice: a process that the kernel takes
-	// long to end delays the session by 4 s. Half: a busy machine loses a report of an end.
+	// ends are reported. Twice: a process that the kernel takes long to end delays the session by
+	// 4 s. Half: a busy machine loses a report of an end.
 	endLimit = 2 * time.Second
-	endPause = time.Millisecond
 )
 
 // Calls that wait.

@@ -111,9 +111,12 @@ func (p *process) has(tid int) bool {
 }
 
 // gone reports whether the process has ended, so that its number may be another's.
-func (p *process) gone() bool {
+func (p *process) gone() bool { return p.goneWithin(0) }
+
+// goneWithin waits for the end for d at most. A signal may end the wait.
+func (p *process) goneWithin(d time.Duration) bool {
 	poll := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
-	n, _ := unix.Poll(poll, 0)
+	n, _ := unix.Poll(poll, int(d.Milliseconds()))
 	return n > 0
 }
 
@@ -286,11 +289,9 @@ func (t *processes) awaitEnds(limit time.Duration) {
 	t.mu.Lock()
 	known := slices.Collect(maps.Values(t.byTGID))
 	t.mu.Unlock()
-	for deadline := time.Now().Add(limit); len(known) > 0 && time.Now().Before(deadline); {
-		if known[0].gone() {
-			known = known[1:]
-		} else {
-			time.Sleep(endPause)
+	deadline := time.Now().Add(limit)
+	for _, p := range known {
+		for left := limit; left > 0 && !p.goneWithin(left); left = time.Until(deadline) {
 		}
 	}
 }

@@ -165,7 +165,7 @@ func TestAwaitEnds(t *testing.T) {
 	var procs processes
 	in, program := runningCat(t)
 	procs.byTGID = map[int]*process{program.tgid: program}
-	procs.awaitEnds(endPause)
+	procs.awaitEnds(time.Millisecond)
 	if program.gone() {
 		t.Fatal("the program has ended")
 	}

@@ -35,10 +35,11 @@ func parseFlow(in []byte) (req uapi.CreateFlowReq, specs []byte, err error) {
 		return req, nil, unix.ENOSPC
 	}
 	req = uapi.Load[uapi.CreateFlowReq](in)
+	if err := noCompMask(req.CompMask); err != nil {
+		return req, nil, err
+	}
 	a := &req.FlowAttr
 	switch {
-	case req.CompMask != 0:
-		return req, nil, kernel.Refuse(unix.EINVAL, "comp_mask", "has unknown bits", "use headers and libraries that belong together")
 	case a.Flags&^(uapi.FlowDontTrap|uapi.FlowEgress|1) != 0:
 		return req, nil, kernel.Refuse(unix.EINVAL, "flags", "has unknown bits", "use IBV_FLOW_ATTR_FLAGS_DONT_TRAP")
 	case a.Flags&uapi.FlowDontTrap != 0 && (a.Type == uapi.FlowAllDefault || a.Type == uapi.FlowMCDefault):
