@@ -148,8 +148,7 @@ func TestWords(t *testing.T) {
 		t.Errorf("the documents have %d words, above %d", total, all)
 	}
 	for name, most := range map[string]int{
-		"docs/performance.md":       600,
-		"docs/notes/performance.md": 2500,
+		"docs/performance.md": 600,
 	} {
 		if n := len(strings.Fields(read(t, name))); n > most {
 			t.Errorf("%s has %d words, above %d", name, n, most)

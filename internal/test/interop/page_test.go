@@ -21,13 +21,13 @@ var pages = []struct {
 }{
 	{"interop.md", `# Every case of the interoperation tests
 
-` + "`make interop-full`" + ` writes this file, and [interop-rdma-cm.md](interop-rdma-cm.md) with the
-cases of RDMA CM. docs/interop.md says what the tests do and what they found.
+` + "`make interop-full`" + ` writes this file, [interop-rdma-cm.md](interop-rdma-cm.md) with the cases of
+RDMA CM, and [interop-mlx5.md](interop-mlx5.md) with those of mlx5_0. docs/interop.md says what the tests do and what they found.
 
 Where a case has two results, gorxe was the client (the requester) in the first one, and
 the server (the responder) in the second one.
 
-`, func(section string) bool { return section != cmSection }, true, verbsDefects},
+`, func(section string) bool { return section != cmSection && section != mlx5Section }, true, verbsDefects},
 	{"interop-rdma-cm.md", `# Every case of RDMA CM between gorxe and the kernel
 
 ` + "`make interop-full`" + ` writes this file. docs/rdma-cm.md says what the tests do and what they
@@ -38,6 +38,15 @@ Where a case has two results, gorxe was the client in the first one, and the ser
 second one. A third one is of two programs on the kernel's device, without gorxe.
 
 `, func(section string) bool { return section == cmSection }, false, cmDefects},
+	{"interop-mlx5.md", `# Every case between gorxe's mlx5_0 and the kernel's device
+
+` + "`make interop-full`" + ` writes this file. docs/interop.md says what the tests do and what they
+found. gorxe's device is like a ConnectX, and libmlx5 drives it.
+
+Where a case has two results, gorxe was the client (the requester) in the first one, and
+the server (the responder) in the second one.
+
+`, func(section string) bool { return section == mlx5Section }, true, verbsDefects},
 }
 
 // page has the results of every kernel.
