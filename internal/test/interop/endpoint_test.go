@@ -130,9 +130,23 @@ func (e *endpoint) line(command string) string {
 	e.Helper()
 	text, err := e.proc.ReadLine(e.limit)
 	if err != nil {
+		for _, m := range []*machine{lab.gorxe, lab.guest} {
+			e.Log(m.state())
+		}
 		e.Fatalf("%s: %s: %v", e.machine.name, command, err)
 	}
 	return text
+}
+
+// state says what a machine counts, and how its queue pairs stand: the reason why an endpoint
+// waits for a completion in vain.
+func (m *machine) state() string {
+	p := m.verbs("sh", "-c", "grep . /sys/class/infiniband/"+m.rdma+"/ports/1/hw_counters/* | grep -v ':0$'; "+
+		"rdma resource show qp; grep -E 'TASKLET|TIMER|NET_RX' /proc/softirqs")
+	if _, err := p.Wait(programTimeout); err != nil {
+		return fmt.Sprintf("%s: %v", m.name, err)
+	}
+	return m.name + ":\n" + p.Output()
 }
 
 // parse reads the fields of the answer to a command that must succeed.
