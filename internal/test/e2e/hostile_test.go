@@ -26,15 +26,50 @@ const hostileRounds = 3
 // exchanges of an honest user succeed meanwhile, and the attackers leave nothing behind.
 // GORXE_HOSTILE=DURATION goes on for that long.
 func TestHostile(t *testing.T) {
+	rounds := strconv.Itoa(hostileRounds)
+	besideHostile(t, "rxe0", func(d *daemon, users []*host) (attackers []*proc) {
+		bin, unanswered, node := compile(t, "hostile"), compile(t, "unanswered"), userfaultfdNode(t)
+		for _, user := range users {
+			for _, attack := range attacks {
+				attackers = append(attackers, d.runAs(t, user, bin, attack, rounds))
+			}
+			for _, kind := range memory {
+				attackers = append(attackers, d.runAs(t, user, unanswered, kind, "rxe0", rounds, node))
+			}
+		}
+		// Only root chooses process numbers.
+		return append(attackers, d.run(t, bin, "reuse", rounds))
+	})
+}
+
+// TestHostileMLX5: the same with programs that write nonsense where an adapter looks. The daemon
+// counts their queues.
+func TestHostileMLX5(t *testing.T) {
+	if native != "" {
+		return
+	}
+	d := besideHostile(t, "mlx5_0", func(d *daemon, users []*host) (attackers []*proc) {
+		for _, user := range users {
+			attackers = append(attackers, d.runAs(t, user, compile(t, "mlx5hostile"), "mlx5_0", strconv.Itoa(hostileRounds), userfaultfdNode(t)))
+		}
+		return attackers
+	})
+	if d != nil && d.counter("queues_scribbled") == 0 {
+		t.Error("the daemon counts no scribbled queue")
+	}
+}
+
+// besideHostile starts attackers again and again, with a device of that name. It returns no daemon
+// if the selection leaves the test out.
+func besideHostile(t *testing.T, device string, start func(d *daemon, users []*host) []*proc) *daemon {
+	t.Helper()
 	need(t, "ibv_rc_pingpong", "ibv_srq_pingpong", "ib_write_bw")
 	long, _ := time.ParseDuration(os.Getenv("GORXE_HOSTILE")) // none: 0
 	if long == 0 && !selection.takes(standard) {
-		return
+		return nil
 	}
-	bin, unanswered := compile(t, "hostile"), compile(t, "unanswered")
-	node := userfaultfdNode(t)
 	a, _ := twoHosts(t, 1500)
-	d := startDaemon(t, a, "--device", "rxe0=eth0", "--socket-mode", "0666")
+	d := startDaemon(t, a, "--device", device+"=eth0", "--socket-mode", "0666")
 	users := []*host{a}
 	if !oneUser {
 		users = []*host{a.as(65533, 65533), a.as(65534, 65534)}
@@ -42,34 +77,24 @@ func TestHostile(t *testing.T) {
 	honest := topology{server: d.run, client: d.run, host: d.host}
 	programs, exchanges, refused := 0, 0, make(map[string]int)
 	for began := time.Now(); exchanges == 0 || time.Since(began) < long; {
-		var attackers []*proc
-		for _, user := range users {
-			for _, attack := range attacks {
-				attackers = append(attackers, d.runAs(t, user, bin, attack, strconv.Itoa(hostileRounds)))
-			}
-			for _, kind := range memory {
-				attackers = append(attackers, d.runAs(t, user, unanswered, kind, "rxe0", strconv.Itoa(hostileRounds), node))
-			}
-		}
-		// Only root chooses process numbers.
-		attackers = append(attackers, d.run(t, bin, "reuse", strconv.Itoa(hostileRounds)))
+		attackers := start(d, users)
 		for _, argv := range [][]string{
-			{"ibv_rc_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "300", "-s", "4096"},
-			{"ib_write_bw", "-d", "rxe0", "-F", "-x", "1", "-p", "PORT", "-n", "2000", "-s", "65536"},
-			{"ibv_srq_pingpong", "-d", "rxe0", "-p", "PORT", "-g", "1", "-c", "-n", "300", "-s", "1024"},
+			{"ibv_rc_pingpong", "-d", device, "-p", "PORT", "-g", "1", "-c", "-n", "300", "-s", "4096"},
+			{"ib_write_bw", "-d", device, "-F", "-x", "1", "-p", "PORT", "-n", "2000", "-s", "65536"},
+			{"ibv_srq_pingpong", "-d", device, "-p", "PORT", "-g", "1", "-c", "-n", "300", "-s", "1024"},
 		} {
 			honest.exchange(t, argv...).good(t)
 			exchanges++
 		}
 		for _, p := range attackers {
-			p.ok()
-			if strings.Contains(p.out.String(), "refused") {
+			if strings.Contains(p.ok(), "refused") {
 				refused[p.cmd.Args[slices.Index(p.cmd.Args, "--")+2]]++
 			}
 		}
 		programs += len(attackers)
 	}
 	t.Logf("%d attackers, %d honest exchanges; the kernel refused %v", programs, exchanges, refused)
+	return d
 }
 
 // userfaultfdNode makes a device node of userfaultfd that every user may open, if the kernel has
