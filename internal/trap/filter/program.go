@@ -12,18 +12,18 @@ import (
 type rule uint8
 
 const (
-	always    rule = iota
-	fdAt0          // the descriptor args[0] is in the range
-	ourAt0         // args[0] is in the range, Range.Pollable or Range.Overflow
-	statAt0        // args[0] is there or in Range.Files
-	fdAt0or1       // args[0] or args[1] is
-	writeAt0       // ourAt0, except for a doorbell on one of Range.Doorbells
-	fdSpan         // close_range: args[0] to args[1] overlap the range
-	dupFcntl       // ourAt0, and the command makes a duplicate
-	pathFlag2      // always, but fstat's forms as statAt0; AT_ flags are args[2]
-	pathFlag3      // the same with args[3]
-	netlink        // NETLINK_RDMA
-	contiguous     // never, but refused: the descriptor args[4] as ourAt0, at an offset in Contiguous
+	always     rule = iota
+	fdAt0           // the descriptor args[0] is in the range
+	ourAt0          // args[0] is in the range, Range.Pollable or Range.Overflow
+	statAt0         // args[0] is there or in Range.Files
+	fdAt0or1        // args[0] or args[1] is
+	writeAt0        // ourAt0, except for a doorbell on one of Range.Doorbells
+	fdSpan          // close_range: args[0] to args[1] overlap the range
+	dupFcntl        // ourAt0, and the command makes a duplicate
+	pathFlag2       // always, but fstat's forms as statAt0; AT_ flags are args[2]
+	pathFlag3       // the same with args[3]
+	netlink         // NETLINK_RDMA
+	contiguous      // never, but refused: the descriptor args[4] as ourAt0, at an offset in Contiguous
 )
 
 // Where libmlx5 maps queues of a device's file if MLX_QP_ALLOC_TYPE and the like ask for contiguous
