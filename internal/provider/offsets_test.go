@@ -60,7 +60,7 @@ func TestOffsetsEnd(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	if from, err := o.Take(OffsetsEnd - 2*PageSize); from != PageSize || err != nil {
+	if from, err := o.Take(OffsetsEnd - PageSize - offsetsFirst); from != offsetsFirst || err != nil {
 		t.Errorf("all the rest: %#x, %v", from, err)
 	}
 	if _, err := o.Take(1); err != unix.ENOMEM {

@@ -7,8 +7,9 @@ const (
 	// OffsetsEnd is the end of all ranges. What is behind it in the file is the driver's. Twice or
 	// half: no program maps so much.
 	OffsetsEnd = 1 << 46
-	// offsetsFirst is where the ranges begin: 0 could mean "none".
-	offsetsFirst = PageSize
+	// offsetsFirst is where the ranges of Take begin: below lies what ABIs prescribe, and what the
+	// filter refuses to map (filter.ContiguousTo). Half: queues there cannot be mapped.
+	offsetsFirst = 2 << 20
 
 	// Share is how much Take hands over before doorbells of other queue pairs are looked at: bytes
 	// of messages, of which each counts as at least ShareEach. That takes microseconds, and some

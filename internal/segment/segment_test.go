@@ -307,6 +307,29 @@ func TestCapture(t *testing.T) {
 	}
 }
 
+// TestCaptureUsers: a tap sees the segments that exist already, and those of later users, until
+// another one or none replaces it.
+func TestCaptureUsers(t *testing.T) {
+	var u Users
+	send := func(user string) *Station {
+		st := must.Get[*Station](t)(u.Station(user, 1, func() (Config, error) {
+			return Config{MAC: [6]byte{2, 0, 0, 0, 0, 1}, MTU: func() int { return testMTU }, Wake: func() {}}, nil
+		}))
+		st.SendFrame(nil, frameOf([6]byte{2, 0, 0, 0, 0, 2}, st.mac, plain...), rxe.FrameSend{})
+		return st
+	}
+	defer send("ann").Release()
+	var seen tap
+	u.Capture(&seen)
+	defer send("ann").Release()
+	defer send("bob").Release()
+	u.Capture(nil)
+	defer send("ann").Release()
+	if len(seen) != 2 {
+		t.Errorf("the tap has %d frames", len(seen))
+	}
+}
+
 // FuzzSend: whatever a work request says, nothing panics, and what arrives is no longer than the
 // segment takes.
 func FuzzSend(f *testing.F) {

@@ -5,15 +5,24 @@ import "sync"
 // Users have a segment each: what one sends reaches no other. A segment exists as long as one of
 // its stations is used. The zero value has no users.
 type Users struct {
-	Tap Tap // gets the frames of all; nil: nobody does
-
-	mu sync.Mutex // segments' locks are taken under it
-	of map[any]*userSegment
+	mu  sync.Mutex // segments' locks are taken under it
+	tap Tap        // gets the frames of all; nil: nobody does
+	of  map[any]*userSegment
 }
 
 type userSegment struct {
 	Segment
 	byDevice map[any]*Station
+}
+
+// Capture gives the frames of all users to a tap; nil: to none.
+func (u *Users) Capture(t Tap) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.tap = t
+	for _, g := range u.of {
+		g.Capture(t)
+	}
 }
 
 // Station returns the station of a device on the segment of a user, for the caller to Release. It
@@ -33,7 +42,7 @@ func (u *Users) Station(user, device any, describe func() (Config, error)) (*Sta
 	}
 	if g == nil {
 		g = &userSegment{byDevice: map[any]*Station{}}
-		g.Capture(u.Tap)
+		g.Capture(u.tap)
 		if u.of == nil {
 			u.of = map[any]*userSegment{}
 		}

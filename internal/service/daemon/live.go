@@ -94,6 +94,16 @@ func (s *Server) setTaps(tap *rocev2.Tap, work rxe.WorkTap) {
 	for _, d := range s.devices {
 		d.engine.SetTap(tap, work)
 	}
+	s.setFrameTap(tap)
+}
+
+// setFrameTap sets what captures the frames of raw packet queue pairs; nil: nothing does.
+func (s *Server) setFrameTap(tap *rocev2.Tap) {
+	if tap == nil {
+		s.segments.Capture(nil)
+		return
+	}
+	s.segments.Capture(tap)
 }
 
 // liveTalk sends packets as they come, until the client or the daemon ends. The

@@ -5,15 +5,6 @@ import (
 	"github.com/gorxe/gorxe/internal/segment/uplink"
 )
 
-// segments returns what makes the Ethernet segments of users.
-func (s *Server) segments() *segment.Users {
-	u := new(segment.Users)
-	if s.tap != nil {
-		u.Tap = s.tap
-	}
-	return u
-}
-
 // network is the user whose segment is that of a network interface, by its name.
 type network string
 

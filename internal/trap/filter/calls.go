@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A call is a system call that may be trapped.
+// A call is a system call that may be trapped, or refused.
 type call struct {
 	nr   uint32
 	rule rule
@@ -14,9 +14,11 @@ type call struct {
 
 // Calls returns the numbers of all calls that may be trapped.
 func Calls() []uint32 {
-	numbers := make([]uint32, len(calls))
-	for i, c := range calls {
-		numbers[i] = c.nr
+	var numbers []uint32
+	for _, c := range calls {
+		if c.rule != contiguous {
+			numbers = append(numbers, c.nr)
+		}
 	}
 	return numbers
 }
@@ -54,6 +56,8 @@ var calls = slices.Concat(oldCalls, []call{
 	{unix.SYS_GETDENTS64, ourAt0},
 	{unix.SYS_FGETXATTR, ourAt0},
 	{unix.SYS_FLISTXATTR, ourAt0},
+
+	{unix.SYS_MMAP, contiguous},
 
 	{unix.SYS_CLOSE, fdAt0},
 	{unix.SYS_CLOSE_RANGE, fdSpan},

@@ -110,7 +110,8 @@ func expect(d *sysData, fds Range) uint32 {
 	over := func(i int) bool {
 		return fds.Top > 1024 && uint32(d.args[i]) >= fds.Top-(fds.Top-1024)/2 && uint32(d.args[i]) < fds.Top
 	}
-	polls := fds.Pollable().Contains(uint32(d.args[0])) || over(0)
+	polled := func(i int) bool { return fds.Pollable().Contains(uint32(d.args[i])) || over(i) }
+	polls := polled(0)
 	stat := fds.Contains(uint32(d.args[0])) || fds.Files().Contains(uint32(d.args[0])) || polls
 	in := func(i int) bool { return fds.Contains(uint32(d.args[i])) }
 	for _, c := range calls {
@@ -142,6 +143,11 @@ func expect(d *sysData, fds Range) uint32 {
 				flags = d.args[3]
 			}
 			return when(flags&unix.AT_EMPTY_PATH == 0 || stat || int32(d.args[0]) == unix.AT_FDCWD)
+		case contiguous:
+			if (in(4) || polled(4)) && d.args[5]>>20 == 1 {
+				return unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+			}
+			return pass
 		case netlink:
 			return when(uint32(d.args[0]) == unix.AF_NETLINK && uint32(d.args[2]) == unix.NETLINK_RDMA)
 		}
@@ -162,6 +168,7 @@ func TestFilter(t *testing.T) {
 		unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW, unix.F_DUPFD_CLOEXEC,
 		unix.AF_NETLINK, unix.NETLINK_RDMA, doorbellSize, doorbellSize | 1<<32,
 		uint64(testRange.Doorbells().Base) - 1, uint64(testRange.Doorbells().Base),
+		1<<20 - 1, 1 << 20, 2<<20 - 1, 2 << 20, 1<<20 | 1<<32,
 	}
 	longest := 0
 	numbers := map[uint32]bool{0: true, MaxNR: true, ^uint32(0): true}
@@ -172,7 +179,7 @@ func TestFilter(t *testing.T) {
 		for _, a := range values {
 			for _, b := range values {
 				for _, flags := range values {
-					d := &sysData{nr: nr, arch: auditArch, args: [6]uint64{a, b, flags, flags}}
+					d := &sysData{nr: nr, arch: auditArch, args: [6]uint64{a, b, flags, flags, a, b}}
 					got, steps := p.run(t, d)
 					if want := expect(d, testRange); got != want {
 						t.Fatalf("call %d %#x: %#x, want %#x", nr, d.args, got, want)
@@ -205,7 +212,7 @@ func FuzzFilter(f *testing.F) {
 	f.Add(uint32(unix.SYS_IOCTL), uint32(auditArch), uint64(4000), uint64(0), uint64(0), uint64(0), uint32(864), uint32(160))
 	f.Fuzz(func(t *testing.T, nr, arch uint32, a, b, c, e uint64, base, count uint32) {
 		fds := Range{Base: base % (selectTop - maxCount), Count: 1 + count%maxCount, Top: base % maxTop}
-		d := &sysData{nr: nr, arch: arch, args: [6]uint64{a, b, c, e}}
+		d := &sysData{nr: nr, arch: arch, args: [6]uint64{a, b, c, e, a, b}}
 		got, _ := built(t, fds).run(t, d)
 		if nr >= 0x40000000 {
 			return // x32

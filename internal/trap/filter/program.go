@@ -12,17 +12,27 @@ import (
 type rule uint8
 
 const (
-	always    rule = iota
-	fdAt0          // the descriptor args[0] is in the range
-	ourAt0         // args[0] is in the range, Range.Pollable or Range.Overflow
-	statAt0        // args[0] is there or in Range.Files
-	fdAt0or1       // args[0] or args[1] is
-	writeAt0       // ourAt0, except for a doorbell on one of Range.Doorbells
-	fdSpan         // close_range: args[0] to args[1] overlap the range
-	dupFcntl       // ourAt0, and the command makes a duplicate
-	pathFlag2      // always, but fstat's forms as statAt0; AT_ flags are args[2]
-	pathFlag3      // the same with args[3]
-	netlink        // NETLINK_RDMA
+	always     rule = iota
+	fdAt0           // the descriptor args[0] is in the range
+	ourAt0          // args[0] is in the range, Range.Pollable or Range.Overflow
+	statAt0         // args[0] is there or in Range.Files
+	fdAt0or1        // args[0] or args[1] is
+	writeAt0        // ourAt0, except for a doorbell on one of Range.Doorbells
+	fdSpan          // close_range: args[0] to args[1] overlap the range
+	dupFcntl        // ourAt0, and the command makes a duplicate
+	pathFlag2       // always, but fstat's forms as statAt0; AT_ flags are args[2]
+	pathFlag3       // the same with args[3]
+	netlink         // NETLINK_RDMA
+	contiguous      // never, but refused: the descriptor args[4] as ourAt0, at an offset in Contiguous
+)
+
+// Where libmlx5 maps queues of a device's file if MLX_QP_ALLOC_TYPE and the like ask for contiguous
+// pages (MLX5_IB_MMAP_GET_CONTIGUOUS_PAGES, with the logarithm of the size). Two queues of a size have
+// one offset, so a file cannot serve them. It then allocates memory, as with a kernel, whose answer
+// is the same (mlx5_ib_mmap).
+const (
+	ContiguousFrom, ContiguousTo = 1 << 20, 2 << 20
+	contiguousErrno              = unix.ENOSYS
 )
 
 // Offsets in struct seccomp_data. The low half of an argument comes first on the
@@ -52,8 +62,9 @@ func on(cond bpf.JumpTest, k uint32, yes, no uint8) bpf.Instruction {
 }
 
 var (
-	allow = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
-	trap  = bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF}
+	allow  = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
+	trap   = bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF}
+	refuse = bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(contiguousErrno)}
 )
 
 // assemble returns the program as the kernel takes it.
@@ -111,9 +122,9 @@ func check(r rule, fds Range, doorbell uint32) program {
 	case fdAt0:
 		return program{load(offArg(0)), on(ge, fds.Base, 0, 1), on(ge, end, 0, 1), allow, trap}
 	case ourAt0:
-		return append(ours(fds), trap)
+		return append(ours(0, fds), trap)
 	case writeAt0:
-		return append(ours(fds),
+		return append(ours(0, fds),
 			on(ge, fds.Doorbells().Base, 0, 5), on(ge, end, 4, 0),
 			load(offArg(2)+4), on(eq, 0, 0, 2), load(offArg(2)), on(eq, doorbell, 1, 0),
 			trap, allow,
@@ -134,11 +145,17 @@ func check(r rule, fds Range, doorbell uint32) program {
 		}
 	case dupFcntl:
 		p := program{load(offArg(1)), on(eq, unix.F_DUPFD, 2, 0), on(eq, unix.F_DUPFD_CLOEXEC, 1, 0), allow}
-		return append(append(p, ours(fds)...), trap)
+		return append(append(p, ours(0, fds)...), trap)
 	case pathFlag2:
 		return unlessFstat(2, fds)
 	case pathFlag3:
 		return unlessFstat(3, fds)
+	case contiguous:
+		p := program{
+			load(offArg(5) + 4), on(eq, 0, 0, 3),
+			load(offArg(5)), on(ge, ContiguousFrom, 0, 1), on(ge, ContiguousTo, 0, 1), allow,
+		}
+		return append(append(p, ours(4, fds)...), refuse)
 	default: // netlink
 		return program{
 			load(offArg(0)), on(eq, unix.AF_NETLINK, 0, 3),
@@ -148,12 +165,12 @@ func check(r rule, fds Range, doorbell uint32) program {
 	}
 }
 
-// ours continues behind its end if the descriptor args[0], which it loads, is in the range,
+// ours continues behind its end if the descriptor args[i], which it loads, is in the range,
 // in Range.Pollable or Range.Overflow, and allows the call if not.
-func ours(fds Range) program {
+func ours(i int, fds Range) program {
 	over := fds.Overflow()
 	return program{
-		load(offArg(0)), on(ge, fds.Pollable().Base, 0, 5), on(ge, fds.Files().Base, 0, 5),
+		load(offArg(i)), on(ge, fds.Pollable().Base, 0, 5), on(ge, fds.Files().Base, 0, 5),
 		on(ge, fds.Base, 0, 3), on(ge, fds.Base+fds.Count, 0, 3),
 		on(ge, over.Base, 0, 1), on(ge, over.Base+over.Count, 0, 1), allow,
 	}
