@@ -91,6 +91,14 @@ const (
 	frameTypeMask = 1<<frameTypeBits - 1
 )
 
+// FramePort returns the port of a QPRaw. It takes no lock.
+func (q *QP) FramePort() FramePort {
+	if f := q.facts.frames; f != nil {
+		return f.Port
+	}
+	return nil
+}
+
 // put enters the information into a completion, in fields that mean nothing for a frame.
 func (f *FrameInfo) put(wc *WC) {
 	wc.SL = f.L4&frameTypeMask<<frameTypeBits | f.L3&frameTypeMask
@@ -238,7 +246,11 @@ func (r *responder) receiveFrame(q *QP, item *inboxItem, st *step) fault {
 	if q.withholdsReceive() {
 		return faultNoRecv
 	}
-	if f := r.getRecvWQE(q); f != faultNone {
+	if ring, ok := q.rq.(PartRing); ok {
+		if f := r.takePart(q, ring, len(item.buf), st); f != faultNone {
+			return f
+		}
+	} else if f := r.getRecvWQE(q); f != faultNone {
 		return f
 	}
 	if uint64(len(item.buf)) > r.recv.capacity {
@@ -276,4 +288,32 @@ func (r *responder) receiveFrame(q *QP, item *inboxItem, st *step) fault {
 		return faultOverflow
 	}
 	return faultNone
+}
+
+// takePart is getRecvWQE for a frame of n bytes, which takes a part of a request. A rest that is too
+// short completes first.
+func (r *responder) takePart(q *QP, ring PartRing, n int, st *step) fault {
+	recv := &r.recv
+	for {
+		switch ring.PopPart(n, &recv.wqe) {
+		case PartTaken:
+			recv.hasWQE = true
+			recv.measure()
+			return faultNone
+		case PartRest:
+			if !r.flushPayload(q, st) { // of the frames before
+				return faultRecvAccess
+			}
+			if !q.pushRecv(&WC{ID: recv.wqe.ID, Opcode: WCRecv, QPN: q.qpn}, false) {
+				return faultOverflow
+			}
+		case PartTooLong:
+			return faultRecvShort
+		case PartBad:
+			recv.hasWQE = true
+			return faultRecvMalformed
+		default:
+			return faultNoRecv
+		}
+	}
 }
