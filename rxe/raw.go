@@ -80,7 +80,7 @@ const (
 	// there is an IP header; the checksum of an IPv4 header is right
 	FrameL3OK FrameFlags = 1 << iota
 	FrameL4OK            // there is a TCP or UDP header with the right checksum
-	FrameVLAN            // there is an 802.1Q tag; with StripVLAN it has been removed
+	FrameVLAN            // there is an 802.1Q tag; of a completion: it has been removed
 	FrameTag
 	FrameHash
 )
@@ -207,6 +207,8 @@ func (q *QP) ReceiveFrame(frame []byte, info FrameInfo) {
 	head := len(frame)
 	if f.StripVLAN && info.Flags&FrameVLAN != 0 && len(frame) >= MinFrame+vlanSize {
 		head = vlanAt
+	} else { // as DPDK reads it: what completes with a tag has none
+		item.frame.Flags &^= FrameVLAN
 	}
 	item.buf = append(item.buf, frame[:head]...)
 	if head < len(frame) {
@@ -290,8 +292,8 @@ func (r *responder) receiveFrame(q *QP, item *inboxItem, st *step) fault {
 	return faultNone
 }
 
-// takePart is getRecvWQE for a frame of n bytes, which takes a part of a request. A rest that is too
-// short completes first.
+// takePart is getRecvWQE for a frame of n bytes, which takes a part of a request. A rest that is
+// too short completes first.
 func (r *responder) takePart(q *QP, ring PartRing, n int, st *step) fault {
 	recv := &r.recv
 	for {

@@ -138,8 +138,8 @@ const (
 	leastStrideLog = 6
 	mostStrideLog  = 13
 	// leastStridesLog is that of an adapter with ext_stride_num_range. mostStridesLog is one less
-	// than an adapter's, whose completions have 15 bits for the strides of a filler. Half: a program
-	// that asks for an adapter's 65,536 is refused, and is so already.
+	// than an adapter's, because completions have 15 bits for the strides of a filler. Half: a
+	// program that wants 32,768 strides is refused.
 	leastStridesLog = 3
 	mostStridesLog  = 15
 	twoByteShift    = 2

@@ -73,7 +73,7 @@ func (s *striding) part() part {
 
 func frameOf(n int, fill byte) []byte { return bytes.Repeat([]byte{fill}, n) }
 
-// TestStrides: frames lie in the strides that their completions name, one behind the other, and one
+// TestStrides: frames lie in the strides that their completions name, one behind the other. One
 // that does not fit into the rest of a request begins the next one, behind a filler.
 func TestStrides(t *testing.T) {
 	for _, c := range []struct {
