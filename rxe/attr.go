@@ -196,6 +196,27 @@ type RecvRing interface {
 	Pop(w *RecvWQE) (ok, bad bool)
 }
 
+// PartRing is a RecvRing of a QPRaw whose requests have room for several frames: a frame takes a
+// part of one. Pop takes what is left of a request, or the next one.
+type PartRing interface {
+	RecvRing
+	// PopPart moves a part for a frame of n bytes into w.
+	PopPart(n int, w *RecvWQE) Part
+}
+
+// Part says what PopPart has found.
+type Part uint8
+
+const (
+	PartNone Part = iota // no request waits
+	PartTaken
+	// PartRest: what is left of a request is too short for the frame. It is in w, completes without
+	// a frame, and the next call begins with the next request.
+	PartRest
+	PartTooLong // no request has room for the frame; nothing was taken
+	PartBad     // the request in w is malformed
+)
+
 // CQRing replaces a completion queue's storage when it lives elsewhere, as in a
 // queue shared with another process. Push reports false when it is full. Waiting returns
 // how many completions have not been taken out. Neither blocks (see BlockingCQRing).

@@ -80,7 +80,7 @@ const (
 	// there is an IP header; the checksum of an IPv4 header is right
 	FrameL3OK FrameFlags = 1 << iota
 	FrameL4OK            // there is a TCP or UDP header with the right checksum
-	FrameVLAN            // there is an 802.1Q tag; with StripVLAN it has been removed
+	FrameVLAN            // there is an 802.1Q tag; of a completion: it has been removed
 	FrameTag
 	FrameHash
 )
@@ -90,6 +90,14 @@ const (
 	frameTypeBits = 2
 	frameTypeMask = 1<<frameTypeBits - 1
 )
+
+// FramePort returns the port of a QPRaw. It takes no lock.
+func (q *QP) FramePort() FramePort {
+	if f := q.facts.frames; f != nil {
+		return f.Port
+	}
+	return nil
+}
 
 // put enters the information into a completion, in fields that mean nothing for a frame.
 func (f *FrameInfo) put(wc *WC) {
@@ -199,6 +207,8 @@ func (q *QP) ReceiveFrame(frame []byte, info FrameInfo) {
 	head := len(frame)
 	if f.StripVLAN && info.Flags&FrameVLAN != 0 && len(frame) >= MinFrame+vlanSize {
 		head = vlanAt
+	} else { // as DPDK reads it: what completes with a tag has none
+		item.frame.Flags &^= FrameVLAN
 	}
 	item.buf = append(item.buf, frame[:head]...)
 	if head < len(frame) {
@@ -238,7 +248,11 @@ func (r *responder) receiveFrame(q *QP, item *inboxItem, st *step) fault {
 	if q.withholdsReceive() {
 		return faultNoRecv
 	}
-	if f := r.getRecvWQE(q); f != faultNone {
+	if ring, ok := q.rq.(PartRing); ok {
+		if f := r.takePart(q, ring, len(item.buf), st); f != faultNone {
+			return f
+		}
+	} else if f := r.getRecvWQE(q); f != faultNone {
 		return f
 	}
 	if uint64(len(item.buf)) > r.recv.capacity {
@@ -276,4 +290,32 @@ func (r *responder) receiveFrame(q *QP, item *inboxItem, st *step) fault {
 		return faultOverflow
 	}
 	return faultNone
+}
+
+// takePart is getRecvWQE for a frame of n bytes, which takes a part of a request. A rest that is
+// too short completes first.
+func (r *responder) takePart(q *QP, ring PartRing, n int, st *step) fault {
+	recv := &r.recv
+	for {
+		switch ring.PopPart(n, &recv.wqe) {
+		case PartTaken:
+			recv.hasWQE = true
+			recv.measure()
+			return faultNone
+		case PartRest:
+			if !r.flushPayload(q, st) { // of the frames before
+				return faultRecvAccess
+			}
+			if !q.pushRecv(&WC{ID: recv.wqe.ID, Opcode: WCRecv, QPN: q.qpn}, false) {
+				return faultOverflow
+			}
+		case PartTooLong:
+			return faultRecvShort
+		case PartBad:
+			recv.hasWQE = true
+			return faultRecvMalformed
+		default:
+			return faultNoRecv
+		}
+	}
 }

@@ -157,16 +157,21 @@ func (r *responder) getRecvWQE(q *QP) fault {
 			}
 			return faultNoRecv
 		}
-		recv.capacity = 0
-		for i := range recv.wqe.SGL {
-			recv.capacity += uint64(recv.wqe.SGL[i].Length)
-		}
 	}
-	recv.rewind()
+	recv.measure()
 	if recv.malformed {
 		return faultRecvMalformed
 	}
 	return faultNone
+}
+
+// measure prepares for a message from its beginning.
+func (recv *receiving) measure() {
+	recv.capacity = 0
+	for i := range recv.wqe.SGL {
+		recv.capacity += uint64(recv.wqe.SGL[i].Length)
+	}
+	recv.rewind()
 }
 
 // checkLength checks the packet's payload, and the message's length as far as it

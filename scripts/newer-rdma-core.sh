@@ -22,23 +22,7 @@ trap 'rm -rf "$work"' EXIT
 private_apt "$work" "$release"
 apt-get "${apt[@]}" install -y --download-only "${packages[@]}"
 
-rm -rf "$dir"
-mkdir -p "$dir"/{proc,sys,dev,tmp}
-# Newer releases have /bin, /lib and so on as links into /usr.
-mkdir -p "$dir"/usr/{bin,sbin,lib,lib64}
-for link in bin sbin lib lib64; do
-	ln -s "usr/$link" "$dir/$link"
-done
-for package in "$work"/archives/*.deb; do
-	# Through tar: dpkg-deb -x would replace the links above by directories.
-	dpkg-deb --fsys-tarfile "$package" | tar -x -C "$dir" --keep-directory-symlink --no-same-owner
-done
-tests=usr/share/doc/rdma-core/tests
-mv "$dir/$tests" "$work/tests"
-rm -rf "$dir"/usr/share/{doc,man,locale,lintian}
-mkdir -p "$dir/${tests%/*}"
-mv "$work/tests" "$dir/$tests"
-find "$dir/usr/lib" -name '*.a' -delete
+unpack_archives "$work" "$dir" usr/share/doc/rdma-core/tests
 echo "${packages[*]}" >"$dir/.packages"
 dpkg-deb -f "$work"/archives/libibverbs1_*.deb Version >"$work/version"
 echo "rdma-core $(cat "$work/version") of Debian $release" >"$dir/.complete"

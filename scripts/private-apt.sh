@@ -28,3 +28,28 @@ private_apt() {
 		-o APT::Install-Recommends=false -o APT::Sandbox::User="$(id -un)" -o Debug::NoLocking=true)
 	apt-get "${apt[@]}" update
 }
+
+# unpack_archives unpacks the packages that private_apt's apt-get has downloaded, without their
+# documentation. KEEP is a part of it that stays. /proc, /sys, /dev and /tmp are mount points.
+# usage: unpack_archives SCRATCH DIR [KEEP]
+unpack_archives() {
+	local scratch=$1 dir=$2 keep=${3:-} link package
+	rm -rf "$dir"
+	mkdir -p "$dir"/{proc,sys,dev,tmp}
+	# Newer releases have /bin, /lib and so on as links into /usr.
+	mkdir -p "$dir"/usr/{bin,sbin,lib,lib64}
+	for link in bin sbin lib lib64; do
+		ln -s "usr/$link" "$dir/$link"
+	done
+	for package in "$scratch"/archives/*.deb; do
+		# Through tar: dpkg-deb -x would replace the links above by directories.
+		dpkg-deb --fsys-tarfile "$package" | tar -x -C "$dir" --keep-directory-symlink --no-same-owner
+	done
+	[ -z "$keep" ] || mv "$dir/$keep" "$scratch/kept"
+	rm -rf "$dir"/usr/share/{doc,man,locale,lintian}
+	if [ -n "$keep" ]; then
+		mkdir -p "$dir/${keep%/*}"
+		mv "$scratch/kept" "$dir/$keep"
+	fi
+	find "$dir/usr/lib" -name '*.a' -delete
+}

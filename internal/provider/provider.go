@@ -100,7 +100,14 @@ type Steering interface {
 	NewTable(u UData, log uint32) error
 	// NewRSS reads how a queue pair spreads frames over a table of 1<<log places, and delivers the
 	// private response.
-	NewRSS(u UData, log uint32) (ether.RSS, error)
+	NewRSS(u UData, log uint32) (RSS, error)
+}
+
+// RSS is what a queue pair does with the frames of its flow rules.
+type RSS struct {
+	ether.RSS
+	// SelfLoopback: it takes frames that its own open of the device sends, too.
+	SelfLoopback bool
 }
 
 // FlowCounter is a value that a counters object has: bytes or frames, and its place.

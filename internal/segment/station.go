@@ -14,6 +14,9 @@ type Receiver interface {
 	ReceiveFrame(frame []byte, info rxe.FrameInfo)
 }
 
+// Choosy is a Receiver that does not take the frames of every sender of its segment.
+type Choosy interface{ TakesFrom(sender Receiver) bool }
+
 // Config describes a station.
 type Config struct {
 	MAC [6]byte
@@ -204,6 +207,9 @@ func (s *Station) deliver(f *ether.Frame, to []ether.Delivery, sender Receiver) 
 	info := infoOf(f)
 	for _, d := range to {
 		if d.To == sender {
+			continue
+		}
+		if c, ok := d.To.(Choosy); ok && sender != nil && !c.TakesFrom(sender) {
 			continue
 		}
 		i := info

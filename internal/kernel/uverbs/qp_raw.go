@@ -1,6 +1,7 @@
 package uverbs
 
 import (
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -16,7 +17,7 @@ func (k *call) frames(r *qpRes, req *newQP) *rxe.FrameInit {
 		return nil
 	}
 	r.station = station(k.f.budget, k.Caller.NetRaw())
-	return &rxe.FrameInit{Port: r.station, StripVLAN: req.flags&uapi.QPCreateCVLANStripping != 0,
+	return &rxe.FrameInit{Port: framePort{r.station, k.f}, StripVLAN: req.flags&uapi.QPCreateCVLANStripping != 0,
 		ScatterFCS: req.flags&uapi.QPCreateScatterFCS != 0}
 }
 
@@ -25,4 +26,10 @@ func (r *qpRes) leaveStation() {
 		r.station.Release()
 		r.station = nil
 	}
+}
+
+// framePort is the station of the queue pairs of an open.
+type framePort struct {
+	*segment.Station
+	f *File
 }

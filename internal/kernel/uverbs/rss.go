@@ -10,6 +10,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -89,8 +90,9 @@ func writeCreateTable(k *call) error {
 // state nor a number.
 type rssRes struct {
 	table *tableRes
-	rss   ether.RSS
+	rss   provider.RSS
 	flow  flowTarget
+	f     *File
 }
 
 func (r *rssRes) flowTarget() *flowTarget { return &r.flow }
@@ -102,6 +104,17 @@ func (r *rssRes) Destroy(_ *dispatch.Object, closing bool) error {
 	r.table.users.Add(-1)
 	r.flow.station.Release()
 	return nil
+}
+
+// TakesFrom implements segment.Choosy (mlx5_ib: self_lb_block of a TIR). A program that sends back
+// what it receives, as DPDK's macswap does, would else get its own frames for ever.
+func (r *rssRes) TakesFrom(sender segment.Receiver) bool {
+	q, ok := sender.(*rxe.QP)
+	if !ok || q == nil || r.rss.SelfLoopback {
+		return true
+	}
+	port, ok := q.FramePort().(framePort)
+	return !ok || port.f != r.f
 }
 
 // ReceiveFrame implements segment.Receiver.
@@ -120,7 +133,7 @@ func (k *call) createRSS(o *dispatch.Object, user uint64, typ uint64, table *tab
 	if typ != uapi.QPTypeRawPacket || station == nil {
 		return unix.EOPNOTSUPP
 	}
-	r := &rssRes{table: table}
+	r := &rssRes{table: table, f: k.f}
 	var err error
 	if r.rss, err = k.f.ctx.(provider.Steering).NewRSS(udata{k}, table.log()); err != nil {
 		return err

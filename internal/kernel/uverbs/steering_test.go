@@ -36,6 +36,8 @@ type steerContext struct {
 	*xrcContext
 	lkey   uint32 // of programData
 	counts []provider.FlowCounter
+	// loopback of the queue pairs that are made
+	loopback bool
 }
 
 // NewFlow reads a word of the program's memory, if the private request says where.
@@ -48,8 +50,9 @@ func (c *steerContext) NewFlow(u provider.UData, read func(addr uint64, b []byte
 
 func (c *steerContext) NewTable(provider.UData, uint32) error { return nil }
 
-func (c *steerContext) NewRSS(provider.UData, uint32) (ether.RSS, error) {
-	return ether.RSS{Key: [ether.HashKeySize]byte{1, 2, 3, 4, 5, 6, 7, 8, 9}, Fields: ether.HashSrcIPv4 | ether.HashDstIPv4}, nil
+func (c *steerContext) NewRSS(provider.UData, uint32) (provider.RSS, error) {
+	return provider.RSS{RSS: ether.RSS{Key: [ether.HashKeySize]byte{1, 2, 3, 4, 5, 6, 7, 8, 9}, Fields: ether.HashSrcIPv4 | ether.HashDstIPv4},
+		SelfLoopback: c.loopback}, nil
 }
 
 func (c *steerContext) NewWQ(provider.UData, provider.WQRequest) (provider.WQ, error) {
@@ -621,4 +624,35 @@ func FuzzFlow(f *testing.F) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// TestSelfLoopback: a queue pair with a table does not get what its own open of the device sends,
+// unless it was asked for, but what other opens send.
+func TestSelfLoopback(t *testing.T) {
+	for _, fm := range forms {
+		for _, loopback := range []bool{false, true} {
+			b := quota.New(quota.Cost{})
+			p := newSteerProgram(t, fm, b)
+			p.f.ctx.(*steerContext).loopback = loopback
+			cq := p.newCQ()
+			wq := p.newWQ(cq)
+			table := core[uapi.CreateRWQIndTblResp](p.call(tableVerb(0, wq))).IndTblHandle
+			p.call(flowVerb(uapi.CreateFlowReq{QPHandle: core[uapi.ExCreateQPResp](p.call(rssVerb(p.pd, table))).Base.QPHandle}))
+			p.call(wqStateVerb(wq, uapi.WQReady))
+			other := &steerProgram{user: &user{openedOf(t, p.f.dev, b), fm}, engine: p.engine}
+			other.pd = other.allocPD()
+			for _, c := range []struct {
+				sender *steerProgram
+				want   int
+			}{{p, map[bool]int{true: 1}[loopback]}, {other, 1}} {
+				qp := c.sender.f.objects.Lookup(c.sender.newRaw(c.sender.newCQ())).Res.(*qpRes).qp
+				before := len(p.f.objects.Lookup(cq).Res.(*cqRes).mem.(*xrcCQ).wcs)
+				qp.FramePort().SendFrame(qp, p.frame, rxe.FrameSend{})
+				p.engine.Deliver()
+				if n := len(p.f.objects.Lookup(cq).Res.(*cqRes).mem.(*xrcCQ).wcs) - before; n != c.want {
+					t.Errorf("%s, loopback %t: %d frames of an open (own: %t), want %d", fm.name, loopback, n, c.sender == p, c.want)
+				}
+			}
+		}
+	}
 }

@@ -119,8 +119,11 @@ func (c *userContext) QueryDevice(u provider.UData, a *provider.DeviceAttr) erro
 	a.MaxTables, a.MaxTable, a.MaxWQ = mostTables, 1<<logMostTable, a.MaxQP
 	n := min(u.Room(), uapi.SizeOf[QueryDeviceResp]())
 	return respond(u, QueryDeviceResp{ResponseLength: uint32(n), Flags: queryPadded,
-		RSSCaps: RSSCaps{RxHashFieldsMask: uint64(ether.HashAll), RxHashFunction: hashToeplitz},
-		TSOCaps: TSOCaps{MaxTSO: maxTSO, SupportedQPTs: 1 << uapi.QPTypeRawPacket}})
+		RSSCaps:     RSSCaps{RxHashFieldsMask: uint64(ether.HashAll), RxHashFunction: hashToeplitz},
+		TSOCaps:     TSOCaps{MaxTSO: maxTSO, SupportedQPTs: 1 << uapi.QPTypeRawPacket},
+		CQECompCaps: CQECompCaps{MaxNum: mostCompressed, SupportedFormat: compressHash | compressCsum | compressStridx},
+		StridingRQCaps: StridingRQCaps{MinStrideLogBytes: leastStrideLog, MaxStrideLogBytes: mostStrideLog,
+			MinWQELogStrides: leastStridesLog, MaxWQELogStrides: mostStridesLog, SupportedQPTs: 1 << uapi.QPTypeRawPacket}})
 }
 
 // CreatedPD implements provider.Context.

@@ -27,8 +27,12 @@ func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.
 	switch {
 	case req.Flags&^(uapi.CQFlagTimestamp|uapi.CQFlagIgnoreOverrun) != 0:
 		return nil, unix.EOPNOTSUPP
-	case own.CQECompEn != 0 || own.Flags&^(cqFlagUARPage|cqFlagPad) != 0:
+	case own.Flags&^(cqFlagUARPage|cqFlagPad) != 0:
 		return nil, errNotOffered
+	case own.CQECompEn != 0 && !compresses(own.CQECompResFormat):
+		return nil, unix.EOPNOTSUPP // as create_cq_user does
+	case own.CQECompEn != 0 && own.CQESize != cqeSize:
+		return nil, unix.EOPNOTSUPP
 	case own.CQESize != cqeSize && own.CQESize != 2*cqeSize:
 		return nil, refuse("cqe_size", "is not 64 or 128", "use one of them")
 	case own.Flags&cqFlagPad != 0 && own.CQESize != 2*cqeSize:
@@ -55,6 +59,12 @@ func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.
 	return q, nil
 }
 
+// compresses reports whether a format of compressed completions is one of those that the device
+// says it has.
+func compresses(format uint8) bool {
+	return format == compressHash || format == compressCsum || format == compressStridx
+}
+
 func cqShift(size uint32) uint8 { return uint8(bits.Len32(size) - 1) }
 
 // cqMask returns the mask of a queue for so many completions, and one more, as libmlx5 makes it.
@@ -62,7 +72,7 @@ func cqMask(entries uint32) uint32 { return 1<<bits.Len32(entries) - 1 }
 
 // userOf returns the user index that the completion names.
 func (c *userContext) userOf(wc rxe.WC) uint32 {
-	if id := wrID(wc.ID); !id.shared() {
+	if id := wrID(wc.ID); !id.shared() && !id.part() {
 		return id.user()
 	}
 	return c.user(wc.QPN)

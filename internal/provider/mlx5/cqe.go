@@ -9,6 +9,7 @@ import (
 
 // struct mlx5_cqe64, and struct mlx5_err_cqe. A completion of 128 bytes has it as its second half.
 const (
+	cqeWQE       = 2  // wqe_id
 	cqeFlagsQPN  = 24 // GRH, service level and source QP
 	cqeUser      = 32 // srqn_uidx
 	cqeImm       = 36 // imm_inval_pkey
@@ -43,11 +44,24 @@ const (
 	idReceive = 1 << 63
 	idShared  = 1 << 62 // from an SRQ: the user index is that of the queue pair
 	idFrame   = 1 << 61 // of a receive: it is a raw packet
+	idPart    = 1 << 60 // of a striding queue: see partID
+	idFiller  = 1 << 59 // of those: strides without a frame
+	idLast    = 1 << 58 // of those: the last strides of a request
 )
 
 // newID makes a number. op is of the request as the queue has it, and counter its index there.
 func newID(kind uint64, user uint32, op uint8, counter uint16) uint64 {
 	return kind | uint64(user&userMask)<<24 | uint64(op)<<16 | uint64(counter)
+}
+
+// partID is the number of some strides of a request. It has no room for the user index, which is
+// that of the queue.
+func partID(counter, first, strides uint16, last bool) uint64 {
+	id := idReceive | idFrame | idPart | uint64(strides)<<32 | uint64(first)<<16 | uint64(counter)
+	if last {
+		id |= idLast
+	}
+	return id
 }
 
 const (
@@ -65,6 +79,11 @@ func (id wrID) blocks() uint16  { return uint16(id>>48) & blocksMask }
 func (id wrID) receive() bool   { return id&idReceive != 0 }
 func (id wrID) shared() bool    { return id&idShared != 0 }
 func (id wrID) frame() bool     { return id&idFrame != 0 }
+func (id wrID) part() bool      { return id&idPart != 0 }
+func (id wrID) filler() bool    { return id&idFiller != 0 }
+func (id wrID) last() bool      { return id&idLast != 0 }
+func (id wrID) first() uint16   { return uint16(id >> 16) }
+func (id wrID) strides() uint16 { return uint16(id >> 32) }
 
 // syndromes of errors (MLX5_CQE_SYNDROME_*). libmlx5 makes IBV_WC_GENERAL_ERR of all others.
 var syndromes = [...]uint8{
@@ -82,7 +101,9 @@ func encodeCQE(b *[cqeSize]byte, wc *rxe.WC, user uint32, owner uint8) {
 	clear(b[:])
 	id, be := wrID(wc.ID), binary.BigEndian
 	be.PutUint32(b[cqeUser:], user)
-	be.PutUint32(b[cqeOpQPN:], uint32(id.op())<<24|uint32(wc.QPN))
+	if be.PutUint32(b[cqeOpQPN:], uint32(wc.QPN)); !id.part() {
+		b[cqeOpQPN] = id.op()
+	}
 	be.PutUint16(b[cqeCounter:], id.counter())
 	if wc.Solicited {
 		owner |= ownerSolicited
@@ -98,6 +119,9 @@ func encodeCQE(b *[cqeSize]byte, wc *rxe.WC, user uint32, owner uint8) {
 	case id.frame():
 		op = cqeRespSend
 		encodeFrame(b, wc)
+		if id.part() {
+			encodePart(b, wc, id)
+		}
 	case id.receive():
 		op = receiveOp(wc)
 		grh := uint32(0)
@@ -115,6 +139,23 @@ func encodeCQE(b *[cqeSize]byte, wc *rxe.WC, user uint32, owner uint8) {
 		}
 	}
 	b[cqeOwner] = opOwner(op, owner)
+}
+
+// The field byte_cnt of a striding queue, behind the 16 bits of the length.
+const (
+	byteCountStrides = 16
+	byteCountFiller  = 1 << 31
+)
+
+// encodePart says in a completion which strides it is of.
+func encodePart(b *[cqeSize]byte, wc *rxe.WC, id wrID) {
+	be, count := binary.BigEndian, wc.ByteLen|uint32(id.strides())<<byteCountStrides
+	if id.filler() {
+		count |= byteCountFiller
+	}
+	be.PutUint32(b[cqeBytes:], count)
+	be.PutUint16(b[cqeWQE:], id.counter())
+	be.PutUint16(b[cqeCounter:], id.first())
 }
 
 // opOwner is the field op_own.

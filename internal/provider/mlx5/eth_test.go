@@ -17,6 +17,8 @@ type framing struct {
 	as   []rxe.FrameSend
 	to   *rxe.QP
 	info rxe.FrameInfo
+	// strip: queue pairs take VLAN tags away
+	strip bool
 }
 
 func (w *framing) SendFrame(_ *rxe.QP, b []byte, as rxe.FrameSend) {
@@ -27,9 +29,10 @@ func (w *framing) SendFrame(_ *rxe.QP, b []byte, as rxe.FrameSend) {
 }
 
 // rawTwo returns queue pairs for raw packets. What the first one sends, the other one gets.
-func rawTwo(t *testing.T) (a, b *pair) {
+func rawTwo(t *testing.T, strip bool) (a, b *pair) {
 	t.Helper()
 	p := newProgram(t, rxedev.New(t))
+	p.frames.strip = strip
 	a, b = p.newQP(rxe.QPRaw, 0x101), p.newQP(rxe.QPRaw, 0xabcdef)
 	a.connect(a)
 	b.connect(b)
@@ -70,7 +73,7 @@ func TestRawSend(t *testing.T) {
 			rxe.FrameSend{Flags: rxe.FrameInsertVLAN, VLAN: 0x2007}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a, _ := rawTwo(t)
+			a, _ := rawTwo(t, false)
 			copy(a.bytes(dataAt, 128), append(bytes.Clone(head), data...))
 			for i := range 3 * sqBlocks {
 				at := a.post(tt.op, signaled, 0, tt.segs(a)...)
@@ -87,31 +90,38 @@ func TestRawSend(t *testing.T) {
 	}
 }
 
-// TestRawReceive: a completion says of a frame what libmlx5 looks for.
+// TestRawReceive: a completion says of a frame what libmlx5 and DPDK look for. It names a VLAN if the
+// tag is not in the buffer.
 func TestRawReceive(t *testing.T) {
-	a, b := rawTwo(t)
-	a.frames.info = rxe.FrameInfo{Flags: rxe.FrameL3OK | rxe.FrameL4OK | rxe.FrameVLAN | rxe.FrameTag | rxe.FrameHash,
-		L3: 2, L4: 1, VLAN: 0x3004, Tag: 0x123456, Hash: 0xfeedbeef}
-	copy(a.bytes(dataAt, 20), "twenty bytes of data")
-	b.receive(b.piece(4096, 64))
-	at := b.recv.cons
-	a.post(opSend, signaled, 0, eth(0, 0, nil), a.piece(0, 20))
-	raw := b.bytes(b.recv.buf+uint64((at+1)*uint32(b.recv.size))-cqeSize, cqeSize)
-	c := b.recv.one()
-	if c.op != cqeRespSend || c.bytes != 20 || c.user != 0xabcdef || c.counter != 0 || c.qpn != 0x123456 {
-		t.Errorf("%+v", c)
-	}
-	be := binary.BigEndian
-	if raw[28] != 6 || raw[29]>>2&3 != 2 || raw[29]>>4&7 != 1 || raw[29]&1 != 1 || be.Uint16(raw[30:]) != 0x3004 || be.Uint32(raw[12:]) != 0xfeedbeef {
-		t.Errorf("% x", raw)
-	}
-	if got := b.bytes(dataAt+4096, 20); string(got) != "twenty bytes of data" {
-		t.Errorf("%q", got)
-	}
-	b.receive(b.piece(4096, 64))
-	b.to(rxe.QPErr)
-	if c := b.recv.one(); c.op != cqeRespErr || c.syndrome != 5 {
-		t.Errorf("flushed: %+v", c)
+	for _, strip := range []bool{false, true} {
+		a, b := rawTwo(t, strip)
+		a.frames.info = rxe.FrameInfo{Flags: rxe.FrameL3OK | rxe.FrameL4OK | rxe.FrameVLAN | rxe.FrameTag | rxe.FrameHash,
+			L3: 2, L4: 1, VLAN: 0x3004, Tag: 0x123456, Hash: 0xfeedbeef}
+		copy(a.bytes(dataAt, 20), "twenty bytesTAGSdata")
+		want, cv, vlan := "twenty bytesTAGSdata", uint8(0), uint16(0)
+		if strip {
+			want, cv, vlan = "twenty bytesdata", 1, 0x3004
+		}
+		b.receive(b.piece(4096, 64))
+		at := b.recv.cons
+		a.post(opSend, signaled, 0, eth(0, 0, nil), a.piece(0, 20))
+		raw := b.bytes(b.recv.buf+uint64((at+1)*uint32(b.recv.size))-cqeSize, cqeSize)
+		c := b.recv.one()
+		if c.op != cqeRespSend || int(c.bytes) != len(want) || c.user != 0xabcdef || c.counter != 0 || c.qpn != 0x123456 {
+			t.Errorf("%+v", c)
+		}
+		be := binary.BigEndian
+		if raw[28] != 6 || raw[29]>>2&3 != 2 || raw[29]>>4&7 != 1 || raw[29]&1 != cv || be.Uint16(raw[30:]) != vlan || be.Uint32(raw[12:]) != 0xfeedbeef {
+			t.Errorf("% x", raw)
+		}
+		if got := b.bytes(dataAt+4096, len(want)); string(got) != want {
+			t.Errorf("%q", got)
+		}
+		b.receive(b.piece(4096, 64))
+		b.to(rxe.QPErr)
+		if c := b.recv.one(); c.op != cqeRespErr || c.syndrome != 5 {
+			t.Errorf("flushed: %+v", c)
+		}
 	}
 }
 
@@ -146,7 +156,7 @@ func TestHostileRaw(t *testing.T) {
 		"a header that is the frame":  nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, b := rawTwo(t)
+			a, b := rawTwo(t, false)
 			op := uint8(opSend)
 			switch name {
 			case "cut into nothing":

@@ -37,9 +37,10 @@ type label struct {
 type labelKind uint32
 
 const (
-	labelCQ     labelKind = labelMagic + iota
-	labelQP               // without a receive queue
-	labelBothQP           // with one
+	labelCQ      labelKind = labelMagic + iota
+	labelQP                // without a receive queue
+	labelBothQP            // with one
+	labelPartsQP           // with a striding one
 )
 
 const (
@@ -191,6 +192,8 @@ func (c *userContext) note(wc *rxe.WC) {
 	id, q := wrID(wc.ID), c.qps[wc.QPN]
 	switch {
 	case q == nil || q.label == noLabel || id.shared():
+	case id.part() && !id.last():
+		c.labels.at(q.label).received = uint32(id.counter())
 	case id.receive():
 		c.labels.at(q.label).received = uint32(id.counter() + 1)
 	default:

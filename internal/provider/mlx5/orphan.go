@@ -105,7 +105,7 @@ func (o *orphan) look(raw []byte, index uint32) {
 	switch {
 	case b.kind == labelCQ && b.mask <= consumerMask>>1 && (1<<b.user == cqeSize || 1<<b.user == 2*cqeSize):
 		o.cqs[index] = &orphanCQ{label: b}
-	case (b.kind == labelQP || b.kind == labelBothQP) && b.mask < maxWQEBB && b.recvMask < maxRecvWR:
+	case (b.kind == labelQP || b.kind == labelBothQP || b.kind == labelPartsQP) && b.mask < maxWQEBB && b.recvMask < maxRecvWR:
 		q := &orphanQP{label: b, index: index, done: uint16(b.sent), taken: uint16(b.received)}
 		o.qps = append(o.qps, q)
 		o.byQPN[q.qpn] = q
@@ -120,7 +120,7 @@ func (o *orphan) flush(q *orphanQP) {
 	}
 	o.alive = true
 	be := binary.BigEndian
-	if cq := o.cq(q.recvCQ); cq != nil && q.kind == labelBothQP {
+	if cq := o.cq(q.recvCQ); cq != nil && q.kind != labelQP {
 		posted := uint16(be.Uint32(record[qpRecordReceive:]))
 		if int(posted-q.taken) <= int(q.recvMask)+1 {
 			for ; q.taken != posted; q.taken++ {
@@ -161,9 +161,16 @@ func (o *orphan) unnoted(cq *orphanCQ) {
 		case opOwner(cqeReq, 0), opOwner(cqeReqErr, 0):
 			forward(&q.done, o.behind(q, counter))
 		case opOwner(cqeResize, 0):
-		default: // of a receive
-			if q.kind == labelBothQP {
+		case opOwner(cqeRespErr, 0):
+			if q.kind != labelQP {
 				forward(&q.taken, counter+1)
+			}
+		default: // of a receive
+			switch q.kind {
+			case labelBothQP:
+				forward(&q.taken, counter+1)
+			case labelPartsQP: // more of the request may have been left
+				forward(&q.taken, binary.BigEndian.Uint16(b[cqeWQE:]))
 			}
 		}
 	}

@@ -133,6 +133,25 @@ const (
 	clockKHz = 1_000_000
 )
 
+// Striding receive queues (enum in mlx5_ib.h: MLX5_MIN_SINGLE_STRIDE_LOG_NUM_BYTES and its kin).
+const (
+	leastStrideLog = 6
+	mostStrideLog  = 13
+	// leastStridesLog is that of an adapter with ext_stride_num_range. mostStridesLog is one less
+	// than an adapter's, because completions have 15 bits for the strides of a filler. Half: a
+	// program that wants 32,768 strides is refused.
+	leastStridesLog = 3
+	mostStridesLog  = 15
+	twoByteShift    = 2
+	// longestFrame is what a completion has room for.
+	longestFrame = 1<<16 - 1
+)
+
+// What the device says of compressed completions (cqe_compression_max_num). It compresses none:
+// an adapter does so when several wait, and no program may count on it. Without it, DPDK's receive
+// queues do not start.
+const mostCompressed = 64
+
 // Flow rules and RSS.
 const (
 	// mostFlowCounters bounds the values of a counters object, and their indexes. Twice: a read

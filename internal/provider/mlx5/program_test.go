@@ -286,7 +286,7 @@ func (p *program) newQPOn(typ rxe.QPType, user uint32, send, recv *queue, srq *r
 	if typ == rxe.QPRaw {
 		q.sq = p.alloc(sqBlocks * blockSize) // libmlx5 has a buffer of its own for it
 		req.SQBufAddr = q.sq
-		init.Frames = &rxe.FrameInit{Port: &p.frames}
+		init.Frames = &rxe.FrameInit{Port: &p.frames, StripVLAN: p.frames.strip}
 	}
 	wanted.Cap = init.Cap
 	u := ask(p, req)

@@ -20,6 +20,7 @@ type recvQueue struct {
 	shift  uint8 // of a request's bytes
 	user   uint32
 	kind   uint64 // idFrame, or 0
+	prefix int    // bytes before the list of a request
 
 	resets  atomic.Uint32
 	waiting atomic.Int32 // as far as is known
@@ -57,7 +58,7 @@ func (r *recvQueue) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 		}
 	}
 	b := r.copies[r.first<<r.shift : (r.first+1)<<r.shift]
-	ok = decodeList(w, b)
+	ok = decodeList(w, b[r.prefix:])
 	w.ID = newID(idReceive|r.kind, r.user, 0, r.next)
 	r.next++
 	r.first++

@@ -90,24 +90,24 @@ func (c *userContext) NewTable(u provider.UData, log uint32) error {
 
 // NewRSS implements provider.Steering (qp.c: create_rss_raw_qp_tir). A queue pair that hashes
 // nothing has one work queue.
-func (c *userContext) NewRSS(u provider.UData, log uint32) (ether.RSS, error) {
+func (c *userContext) NewRSS(u provider.UData, log uint32) (rss provider.RSS, err error) {
 	req, err := privateRequest[CreateRSSReq](u, uapi.SizeOf[CreateRSSReq]())
 	if err != nil {
-		return ether.RSS{}, err
+		return rss, err
 	}
 	switch {
 	case req.CompMask != 0, req.Flags&^rssSelfLoopback != 0, req.RxHashFieldsMask&hashInner != 0:
-		return ether.RSS{}, unix.EOPNOTSUPP
+		return rss, unix.EOPNOTSUPP
 	case req.RxHashFunction != hashToeplitz:
-		return ether.RSS{}, unix.EOPNOTSUPP
+		return rss, unix.EOPNOTSUPP
 	case req.RxKeyLen != ether.HashKeySize:
-		return ether.RSS{}, refuse("rx_hash_key_len", "is not 40", "give a key of 40 bytes")
+		return rss, refuse("rx_hash_key_len", "is not 40", "give a key of 40 bytes")
 	case req.RxHashFieldsMask == 0 && log > 0:
-		return ether.RSS{}, refuse("rx_hash_fields_mask", "is 0, and there are several work queues", "name what is hashed")
+		return rss, refuse("rx_hash_fields_mask", "is 0, and there are several work queues", "name what is hashed")
 	case !ether.HashFields(req.RxHashFieldsMask).Valid():
-		return ether.RSS{}, refuse("rx_hash_fields_mask", "has both IPv4 and IPv6, both TCP and UDP, or unknown fields", "make a queue pair for each")
+		return rss, refuse("rx_hash_fields_mask", "has both IPv4 and IPv6, both TCP and UDP, or unknown fields", "make a queue pair for each")
 	}
-	rss := ether.RSS{Fields: ether.HashFields(req.RxHashFieldsMask)}
+	rss.Fields, rss.SelfLoopback = ether.HashFields(req.RxHashFieldsMask), req.Flags&rssSelfLoopback != 0
 	copy(rss.Key[:], req.RxHashKey[:])
 	return rss, respond(u, CreateQPResp{})
 }

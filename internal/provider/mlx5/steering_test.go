@@ -38,7 +38,7 @@ func (p *program) workQueue(cq *queue, change func(*CreateWQReq)) (provider.WQ, 
 	return q, qp, req
 }
 
-func ready(t *testing.T, qp *rxe.QP) {
+func ready(t testing.TB, qp *rxe.QP) {
 	t.Helper()
 	must.OK(t, qp.Modify(&rxe.QPAttr{State: rxe.QPInit, PortNum: 1}, rxe.QPAttrState|rxe.QPAttrPort))
 	must.OK(t, qp.Modify(&rxe.QPAttr{State: rxe.QPRTR}, rxe.QPAttrState))
@@ -126,7 +126,7 @@ func TestWorkQueueRefused(t *testing.T) {
 		want   error
 	}{
 		{"as it was", func(*CreateWQReq, *provider.WQRequest) {}, nil},
-		{"a striding queue", func(r *CreateWQReq, _ *provider.WQRequest) { r.CompMask = 1 }, unix.EOPNOTSUPP},
+		{"an unknown mask", func(r *CreateWQReq, _ *provider.WQRequest) { r.CompMask = 2 }, unix.EOPNOTSUPP},
 		{"signatures", func(r *CreateWQReq, _ *provider.WQRequest) { r.Flags = 1 }, unix.EOPNOTSUPP},
 		{"delay drop", func(_ *CreateWQReq, q *provider.WQRequest) { q.Flags = 1 << 2 }, unix.EOPNOTSUPP},
 		{"no requests", func(r *CreateWQReq, _ *provider.WQRequest) { r.RQWQECount = 0 }, rxe.ErrInvalid},
@@ -194,7 +194,8 @@ func TestNewRSS(t *testing.T) {
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}
-		if err == nil && (rss.Key != [ether.HashKeySize]byte{1, 2, 39: 3} || uint64(rss.Fields) != req.RxHashFieldsMask) {
+		if err == nil && (rss.Key != [ether.HashKeySize]byte{1, 2, 39: 3} || uint64(rss.Fields) != req.RxHashFieldsMask ||
+			rss.SelfLoopback != (c.what == "loopback")) {
 			t.Errorf("%s: %+v", c.what, rss)
 		}
 	}

@@ -34,13 +34,31 @@ type TSOCaps struct {
 // struct mlx5_ib_query_device_resp. What this device has none of is bytes.
 type QueryDeviceResp struct {
 	CompMask, ResponseLength uint32
-	TSOCaps                  TSOCaps `c:"tso_caps"`
-	RSSCaps                  RSSCaps `c:"rss_caps"`
-	CQECompCaps              [8]byte `c:"cqe_comp_caps"`
+	TSOCaps                  TSOCaps     `c:"tso_caps"`
+	RSSCaps                  RSSCaps     `c:"rss_caps"`
+	CQECompCaps              CQECompCaps `c:"cqe_comp_caps"`
 	PacketPacingCaps         [16]byte
 	MultiPacketWQEs          uint32 `c:"mlx5_ib_support_multi_pkt_send_wqes"`
 	Flags                    uint32
-	Rest                     [40]byte `c:"sw_parsing_caps"`
+	SWParsingCaps            [8]byte        `c:"sw_parsing_caps"`
+	StridingRQCaps           StridingRQCaps `c:"striding_rq_caps"`
+	Rest                     [8]byte        `c:"tunnel_offloads_caps"`
+}
+
+// struct mlx5_ib_cqe_comp_caps
+type CQECompCaps struct {
+	MaxNum          uint32 `c:"max_num"`
+	SupportedFormat uint32 `c:"supported_format"`
+}
+
+// struct mlx5_ib_striding_rq_caps
+type StridingRQCaps struct {
+	MinStrideLogBytes uint32 `c:"min_single_stride_log_num_of_bytes"`
+	MaxStrideLogBytes uint32 `c:"max_single_stride_log_num_of_bytes"`
+	MinWQELogStrides  uint32 `c:"min_single_wqe_log_num_of_strides"`
+	MaxWQELogStrides  uint32 `c:"max_single_wqe_log_num_of_strides"`
+	SupportedQPTs     uint32 `c:"supported_qpts"`
+	Reserved          uint32
 }
 
 // struct mlx5_ib_clock_info
@@ -154,6 +172,8 @@ type CreateWQReq struct {
 	TwoByteShiftEn       uint32
 }
 
+const wqStriding = 1 << 0 // MLX5_IB_CREATE_WQ_STRIDING_RQ of CompMask
+
 // struct mlx5_ib_create_wq_resp; that of an indirection table is the same
 type CreateWQResp struct{ ResponseLength, Reserved uint32 }
 
@@ -183,6 +203,9 @@ const (
 	hasECE           = 1 << 2  // MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE
 	clockInfoV1      = 0       // MLX5_IB_CLOCK_INFO_V1
 	cqFlagPad        = 1 << 0  // MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD
+	compressHash     = 1 << 0  // MLX5_IB_CQE_RES_FORMAT_HASH
+	compressCsum     = 1 << 1  // MLX5_IB_CQE_RES_FORMAT_CSUM
+	compressStridx   = 1 << 2  // MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX
 	cqFlagUARPage    = 1 << 1  // MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX
 	qpFlagSignature  = 1 << 0  // MLX5_QP_FLAG_SIGNATURE
 	qpFlagScatterCQE = 1 << 1  // MLX5_QP_FLAG_SCATTER_CQE: a permission, which nobody has to use

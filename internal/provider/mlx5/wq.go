@@ -13,7 +13,8 @@ type workQueue struct {
 	c     *userContext
 	req   provider.WQRequest
 	recv  *recvQueue
-	qp    *rxe.QP // nil until Created
+	parts *strides // nil: a request takes one frame
+	qp    *rxe.QP  // nil until Created
 	label int
 }
 
@@ -23,8 +24,8 @@ func (c *userContext) NewWQ(u provider.UData, req provider.WQRequest) (provider.
 	switch {
 	case err != nil:
 		return nil, err
-	case own.CompMask != 0, own.Flags != 0, req.Flags&^(uapi.WQFlagCVLANStripping|uapi.WQFlagScatterFCS) != 0:
-		return nil, errNotOffered // striding queues, signatures
+	case own.CompMask&^wqStriding != 0, own.Flags != 0, req.Flags&^(uapi.WQFlagCVLANStripping|uapi.WQFlagScatterFCS) != 0:
+		return nil, errNotOffered // signatures
 	case own.RQWQECount == 0 || own.RQWQECount > maxRecvWR || own.RQWQECount&(own.RQWQECount-1) != 0,
 		own.RQWQEShift < leastRecvShift || own.RQWQEShift > mostRecvShift:
 		return nil, refuse("rq_wqe_count or rq_wqe_shift", "is no power of two, or too large", "ask for less")
@@ -35,15 +36,23 @@ func (c *userContext) NewWQ(u provider.UData, req provider.WQRequest) (provider.
 	if err != nil {
 		return nil, err
 	}
-	return &workQueue{c: c, req: req, recv: &recvQueue{dev: c.dev, space: space, buf: own.BufAddr, record: own.DBAddr,
-		user: own.UserIndex & userMask, mask: own.RQWQECount - 1, shift: uint8(own.RQWQEShift), kind: idFrame}}, nil
+	q := &workQueue{c: c, req: req, recv: &recvQueue{dev: c.dev, space: space, buf: own.BufAddr, record: own.DBAddr,
+		user: own.UserIndex & userMask, mask: own.RQWQECount - 1, shift: uint8(own.RQWQEShift), kind: idFrame}}
+	if own.CompMask&wqStriding != 0 {
+		if q.parts, err = newStrides(&own, q.recv); err != nil {
+			return nil, err
+		}
+	}
+	return q, nil
 }
 
 // Init implements provider.WQ.
 func (q *workQueue) Init(init *rxe.QPInitAttr) {
 	limits := q.c.dev.Attr()
 	init.Cap = rxe.QPCap{MaxRecvWR: min(uint32(q.recv.entries()), limits.MaxQPWR), MaxRecvSGE: min(max(q.req.MaxSGE, 1), limits.MaxSGE)}
-	init.RecvRing = q.recv
+	if init.RecvRing = q.recv; q.parts != nil {
+		init.RecvRing = q.parts
+	}
 }
 
 // Created implements provider.WQ.
@@ -51,6 +60,9 @@ func (q *workQueue) Created(u provider.UData, qp *rxe.QP) error {
 	none := noLabel
 	b := label{kind: labelBothQP, qpn: uint32(qp.Num()), identity: identityOf(q.recv.space), record: q.recv.record,
 		user: q.recv.user, sendCQ: uint32(none), recvCQ: uint32(none), recvMask: q.recv.mask}
+	if q.parts != nil {
+		b.kind = labelPartsQP
+	}
 	if q.req.CQ != nil {
 		b.recvCQ = uint32(q.req.CQ.(*completionQueue).ring.label.index)
 	}

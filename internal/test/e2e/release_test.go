@@ -22,28 +22,28 @@ type release struct {
 // newer is the unpacked release. The test ends where there is none.
 func newer(t *testing.T) release {
 	t.Helper()
-	return unpacked(t, "newer", "scripts/setup.sh")
+	return unpacked(t, "rdma-core-newer", "scripts/setup.sh")
 }
 
 // newest is the newest release of Debian, which changes. Nothing but `make compat` and
 // `make e2e` needs it.
 func newest(t *testing.T) release {
 	t.Helper()
-	return unpacked(t, "newest", "`make compat`")
+	return unpacked(t, "rdma-core-newest", "`make compat`")
 }
 
 func unpacked(t *testing.T, name, how string) release {
 	t.Helper()
-	root, err := filepath.Abs("../../../bin/rdma-core-" + name)
+	root, err := filepath.Abs("../../../bin/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	version, err := os.ReadFile(filepath.Join(root, ".complete"))
 	if err != nil {
-		testenv.Missing(t, "the %s rdma-core is not there (%s unpacks it): %v", name, how, err)
+		testenv.Missing(t, "%s is not there (%s unpacks it): %v", name, how, err)
 	}
 	t.Logf("%s", version)
-	return release{name: name, root: root}
+	return release{name: strings.TrimPrefix(strings.TrimPrefix(name, "rdma-core-"), "dpdk-"), root: root}
 }
 
 // releases are both.
