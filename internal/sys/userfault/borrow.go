@@ -1,5 +1,5 @@
 // Package userfault stops another process at its stores to some of its pages (userfaultfd(2) with
-// write protection), and tells of them.
+// write protection), or at all accesses, and tells of them.
 //
 // A userfaultfd belongs to the address space of the process that makes it. So the other process has
 // to make it: [Borrow] has a thread of it do so, as a debugger would (ptrace(2)).
