@@ -63,7 +63,10 @@ func (d *deviceClock) make(c *userContext) error {
 }
 
 // hostTime is what host time was when the clock was 0.
-func hostTime() uint64 { return uint64(time.Now().UnixNano() - clock.Now()) }
+func hostTime() uint64 {
+	now := time.Now()
+	return uint64(now.UnixNano() - clock.At(now))
+}
 
 // tick sets the time.
 func (d *deviceClock) tick() {

@@ -30,7 +30,7 @@ type register struct {
 // ringing is what the poller needs of that. It does not change.
 type ringing struct {
 	words []word
-	pages map[*page]bool   // those of words
+	pages map[*page]bool // those of words
 	qps   [][]*queuePair // for each word; nil: the word for arming
 	cqs   []*completionQueue
 }

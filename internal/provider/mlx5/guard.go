@@ -193,6 +193,23 @@ func (g *guard) lose(why error) {
 	}
 }
 
+var errNotAsked = errors.New("the program has made neither a domain nor a queue")
+
+// Woken implements provider.Rung.
+func (c *userContext) Woken() error {
+	g := &c.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.usable():
+		return nil
+	case g.why != nil:
+		return g.why
+	default:
+		return errNotAsked
+	}
+}
+
 // usable reports whether a store can wake the poller.
 func (g *guard) usable() bool { return g.covered.Load() != nil }
 

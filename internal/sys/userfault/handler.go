@@ -15,13 +15,13 @@ import (
 const (
 	userModeOnly = 1 // UFFD_USER_MODE_ONLY
 
-	apiVersion   = 0xaa       // UFFD_API
-	apiRequest   = 0xc018aa3f // UFFDIO_API
-	registerReq  = 0xc020aa00 // UFFDIO_REGISTER
-	wakeReq      = 0x8010aa02 // UFFDIO_WAKE
-	protectReq   = 0xc018aa06 // UFFDIO_WRITEPROTECT
-	continueReq  = 0xc020aa07 // UFFDIO_CONTINUE
-	protectWP    = 1          // UFFDIO_WRITEPROTECT_MODE_WP
+	apiVersion  = 0xaa       // UFFD_API
+	apiRequest  = 0xc018aa3f // UFFDIO_API
+	registerReq = 0xc020aa00 // UFFDIO_REGISTER
+	wakeReq     = 0x8010aa02 // UFFDIO_WAKE
+	protectReq  = 0xc018aa06 // UFFDIO_WRITEPROTECT
+	continueReq = 0xc020aa07 // UFFDIO_CONTINUE
+	protectWP   = 1          // UFFDIO_WRITEPROTECT_MODE_WP
 
 	registerWP    = 2     // UFFDIO_REGISTER_MODE_WP
 	registerReads = 1 | 4 // UFFDIO_REGISTER_MODE_MISSING and _MINOR
