@@ -368,7 +368,7 @@ func TestWriteStatus(t *testing.T) {
 		Sessions: []proto.SessionStatus{
 			{ID: 1, UID: 3999999, Command: []string{"sleep", "\x1b[2J"}},
 			{ID: 2, UID: 3999999, Processes: []proto.ProcessStatus{{PID: 11, Name: "prog", Files: []proto.FileStatus{{
-				Device: "rxe0", PDs: 1, MRs: []proto.MRStatus{{Length: 4096}}, LeftOut: proto.LeftOut{MRs: 1}, MRBytes: 4097, CQs: make([]proto.CQStatus, 2),
+				Device: "rxe0", Doorbells: proto.DoorbellStatus{How: "trapped", Why: "--doorbells=trapped, or a fault rule for post_send"}, PDs: 1, MRs: []proto.MRStatus{{Length: 4096}}, LeftOut: proto.LeftOut{MRs: 1}, MRBytes: 4097, CQs: make([]proto.CQStatus, 2),
 				QPs: []proto.QPStatus{
 					{QPN: 0x11, Type: "RC", State: "RTS", SendQueue: 3, RateMbps: 99.6, Peer: &proto.PeerStatus{GID: "0000:0000:0000:0000:0000:ffff:0a00:0002", QPN: 0x12, MTU: 1024},
 						Counters: map[string]uint64{"b": 2, "a": 1, "zero": 0, "long": 1111111111111111111, "long2": 1111111111111111111, "long3": 1}},
@@ -397,6 +397,10 @@ rxe0    1     2      ::ffff:10.0.0.1
 SESSION  USER     PROCESS  NAME        DEVICE  PDS  MRS  MEMORY  CQS  SRQS  QPS
 1        3999999  -        sleep ?[2J  -       -    -    -       -    -     -
 2        3999999  11       prog        rxe0    1    2    4.0k    2    0     2
+
+PROCESS  DEVICE  DOORBELLS
+11       rxe0    trapped: --doorbells=trapped, or a fault rule for
+                 post_send
 
 PROCESS  DEVICE  QPN       TYPE  STATE  PEER QPN  PEER      MTU   QUEUED  MBIT/S
 11       rxe0    0x000011  RC    RTS    0x000012  10.0.0.2  1024  3       100

@@ -188,6 +188,7 @@ func writeStatus(w io.Writer, st *proto.Status, congestion, wide bool) error {
 	}
 	writeGIDs(t, st.Devices)
 	writeProcesses(t, st)
+	writeDoorbells(t, st)
 	writeQPs(t, st)
 	writeCMIDs(t, st)
 	if err := t.Flush(); err != nil {
@@ -294,6 +295,28 @@ func writeProcesses(w io.Writer, st *proto.Status) {
 					f.Device, f.PDs, len(f.MRs)+f.LeftOut.MRs, short(float64(f.MRBytes), 1024), len(f.CQs)+f.LeftOut.CQs,
 					len(f.SRQs)+f.LeftOut.SRQs, len(f.QPs)+f.LeftOut.QPs, more(f.XRCDs))
 			}
+		}
+	}
+}
+
+// doorbellsWidth is what a line of 80 columns has for how doorbells come.
+const doorbellsWidth = 56
+
+// writeDoorbells says how they reach the devices.
+func writeDoorbells(w io.Writer, st *proto.Status) {
+	head := "\nPROCESS\tDEVICE\tDOORBELLS\n"
+	for p, f := range files(st) {
+		says := f.Doorbells.How
+		if f.Doorbells.Why != "" {
+			says += ": " + printable(f.Doorbells.Why)
+		}
+		if says == "" {
+			continue
+		}
+		first := fmt.Sprintf("%d\t%s", p.PID, f.Device)
+		for _, line := range wrap(says, doorbellsWidth) {
+			fmt.Fprintf(w, "%s%s\t%s\n", head, first, line)
+			head, first = "", "\t"
 		}
 	}
 }

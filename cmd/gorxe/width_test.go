@@ -32,6 +32,7 @@ func wideStatus() *proto.Status {
 	p.Name = "a-long-name-abc"
 	f := &p.Files[0]
 	f.Device, f.PDs, f.XRCDs, f.MRBytes, f.OldLibrxe = "rxe1234567", 123456, 65536, 1<<60, true
+	f.Doorbells = proto.DoorbellStatus{How: "polled", Why: strings.Repeat("why ", 40)}
 	f.QPs[0].Peer, f.QPs[0].RateMbps = &proto.PeerStatus{GID: gid, QPN: 0xffffff, MTU: 4096}, 400000
 	f.LeftOut = proto.LeftOut{MRs: 1234567, CQs: 1234567, SRQs: 1234567, QPs: 1234567}
 	s.CMIDs = []proto.CMIDStatus{{PID: 4194303, ID: 1 << 31, Space: "IPOIB", State: "ADDR_RESOLVED", Device: "rxe1234567", Local: "[" + gid + "]:65535", Remote: "[" + gid + "]:65535"}}

@@ -12,7 +12,7 @@ import (
 type Word struct {
 	Name string
 	// "completion status", "asynchronous event", "errno", "acknowledgement", "event of RDMA CM",
-	// "reject reason of RDMA CM", "verb", "error line", "exit code of gorxe"
+	// "kind of doorbells", "reject reason of RDMA CM", "verb", "error line", "exit code of gorxe"
 	Kind    string
 	Number  int      // of a status, an errno, a reject reason or an exit code; else -1
 	Text    string   // of ibv_wc_status_str or strerror
@@ -72,6 +72,14 @@ var eventWords = []Word{
 	{Name: "IBV_EVENT_DEVICE_SPEED_CHANGE", Meaning: "The speed of the port changed.", Fix: "Ask for it again."},
 }
 
+// bellWords are how doorbells reach a device, as gorxe status says it.
+var bellWords = []Word{
+	{Name: "direct", Meaning: "A post writes to a file, which wakes a thread of the daemon. The program goes on, and a post returns no error of the device."},
+	{Name: "trapped", Meaning: "The program's write waits until the daemon has taken the work request. A post returns the errors of rdma_rxe.", Fix: "For more messages a second: gorxe run --doorbells=direct."},
+	{Name: "woken", Meaning: "A post to an adapter is a store. A thread of the daemon looks for it; the first one after a millisecond wakes the thread by a page fault."},
+	{Name: "polled", Meaning: "A post to an adapter is a store, for which a thread of the daemon looks: up to 10 ms later if the program was idle.", Fix: "Linux 5.19 or newer on x86-64, with userfaultfd and ptrace allowed, and no debugger or strace when the program starts."},
+}
+
 // nakWordList are the NAK codes of the AETH.
 var nakWordList = []Word{
 	{Name: "NAK_PSN_SEQUENCE_ERROR", Meaning: "A packet before this one is missing. The peer sends again from there.", Fix: "None, unless there are many: then the network loses packets."},
@@ -103,6 +111,7 @@ var allWords = sync.OnceValue(func() (list []Word) {
 	add(statusKind, statusWords)
 	add("asynchronous event", eventWords)
 	add("acknowledgement", nakWordList)
+	add("kind of doorbells", bellWords)
 	add("event of RDMA CM", cmEventWords)
 	add(rejectKind, rejectWords)
 	add(verbKind, verbWords)

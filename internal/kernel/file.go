@@ -71,7 +71,23 @@ type DoorbellFile interface {
 	// Sweep gives back the memory that doorbells have filled. It is called now and then
 	// while there are doorbells, and does not block.
 	Sweep()
+	// Belled tells how the program's writes reach the device, before the program can write.
+	Belled(Bell)
 }
+
+// Bell says how the doorbells of an open device reach it (docs/doorbells.md).
+type Bell struct {
+	How string
+	Why string // of BellTrapped and BellPolled
+}
+
+// The values of Bell.How. The last two are those of a device whose doorbell is a store.
+const (
+	BellDirect  = "direct"
+	BellTrapped = "trapped"
+	BellWoken   = "woken"
+	BellPolled  = "polled"
+)
 
 // Doorbells is what one call of DoorbellFile.TakeDoorbells did.
 type Doorbells struct {

@@ -196,6 +196,13 @@ type UData interface {
 	Space() (rxe.Memory, error)
 }
 
+// Rung is implemented by a Context whose program rings by a store.
+type Rung interface {
+	// Woken returns why a store does not wake the device, which then looks for stores; nil if it
+	// does.
+	Woken() error
+}
+
 // Lender is implemented by a UData whose program can be stopped at its stores.
 type Lender interface {
 	// LendFaults is kernel.Lender's.

@@ -175,6 +175,10 @@ const (
 	// a thousandth of a processor. Twice: the first doorbell after a second waits for up to 20 ms.
 	// Half: an idle program costs more than that.
 	polledLast = 10 * time.Millisecond
+	// polledSafety is the longest pause of a program whose every doorbell ends it. It bounds what a
+	// mistake here may cost. Twice: such a doorbell waits for two seconds. Half: an idle program
+	// has two looks a second.
+	polledSafety = time.Second
 	// polledGuard is how long after a doorbell a guard takes the place of pauses, which are up to
 	// an eighth of that. Twice: a doorbell 2 ms after the last one waits for up to 0.25 ms. Half: a
 	// program that rings each millisecond is stopped each time.

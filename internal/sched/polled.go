@@ -11,6 +11,8 @@ import "time"
 //	longer ago                 a part of that time         a part of that time
 //	polledGuard ago or longer  the same, or guarded        the same, or guarded
 //
+// A guarded pause is polledLast, or polledSafety if nothing can happen that does not end it.
+//
 // The part is at least polledFirst and at most polledLast. A processor is to spare while no more
 // threads are ready than there are processors: this one and the program's are among them.
 type Polled struct {
@@ -23,6 +25,16 @@ type Polled struct {
 	asked time.Duration // when Ready was
 }
 
+// Guarding says what of a program ends a guarded pause.
+type Guarding uint8
+
+// The values of Guarding.
+const (
+	Unguarded Guarding = iota // nothing: there are no guarded pauses
+	Guarded                   // some doorbells
+	Wholly                    // all that a look could find
+)
+
 // Pause is what to do until the next look.
 type Pause struct {
 	For time.Duration
@@ -31,8 +43,7 @@ type Pause struct {
 }
 
 // Observe ends a look, which found doorbells or none, and returns the pause before the next one.
-// guarded says that the pause may have a guard.
-func (p *Polled) Observe(now time.Duration, found, guarded bool) Pause {
+func (p *Polled) Observe(now time.Duration, found bool, g Guarding) Pause {
 	if found || p.last == 0 {
 		p.last = now
 	}
@@ -41,7 +52,9 @@ func (p *Polled) Observe(now time.Duration, found, guarded bool) Pause {
 	switch {
 	case idle < polledSpin && p.spares(now):
 		return Pause{}
-	case guarded && idle >= polledGuard:
+	case g == Wholly && idle >= polledGuard:
+		return Pause{For: polledSafety, Guard: true}
+	case g == Guarded && idle >= polledGuard:
 		return Pause{For: polledLast, Guard: true}
 	}
 	return Pause{For: min(max(idle/polledPart, polledFirst), polledLast)}

@@ -13,12 +13,12 @@ func TestPolled(t *testing.T) {
 			asked := 0
 			p := Polled{Processors: processors, Ready: func() (int, bool) { asked++; return ready, true }}
 			now := time.Hour
-			if spins, want := p.Observe(now, true, false) == (Pause{}), processors > 1 && ready <= processors; spins != want {
+			if spins, want := p.Observe(now, true, Unguarded) == (Pause{}), processors > 1 && ready <= processors; spins != want {
 				t.Errorf("%d of %d processors: spins: %t, want %t", ready, processors, spins, want)
 			}
 			looks, last := 0, time.Duration(0)
 			for end := now + time.Second; now < end; looks++ {
-				last = p.Observe(now, false, false).For
+				last = p.Observe(now, false, Unguarded).For
 				now += last + time.Microsecond
 			}
 			if last != polledLast || looks > 400 {
@@ -27,7 +27,7 @@ func TestPolled(t *testing.T) {
 			if asked > 2 {
 				t.Errorf("%d of %d processors: asked %d times", ready, processors, asked)
 			}
-			if pause := p.Observe(now, true, false); pause.For > polledFirst || pause.Guard {
+			if pause := p.Observe(now, true, Unguarded); pause.For > polledFirst || pause.Guard {
 				t.Errorf("%d of %d processors: a pause of %+v after a doorbell", ready, processors, pause)
 			}
 		}
@@ -37,7 +37,7 @@ func TestPolled(t *testing.T) {
 // TestPolledUnknown: a machine that does not say how busy it is has nothing to spare.
 func TestPolledUnknown(t *testing.T) {
 	p := Polled{Processors: 8, Ready: func() (int, bool) { return 0, false }}
-	if pause := p.Observe(time.Hour, true, false); pause != (Pause{For: polledFirst}) {
+	if pause := p.Observe(time.Hour, true, Unguarded); pause != (Pause{For: polledFirst}) {
 		t.Errorf("a pause of %+v", pause)
 	}
 }
@@ -47,11 +47,11 @@ func TestPolledUnknown(t *testing.T) {
 func TestPolledClass(t *testing.T) {
 	for _, ready := range []int{2, 3} {
 		p := Polled{Processors: 2, Ready: func() (int, bool) { return ready, true }}
-		p.Observe(time.Hour, true, false)
+		p.Observe(time.Hour, true, Unguarded)
 		if got := p.Class(); got != (ready > 2) {
 			t.Errorf("%d threads ready: in the class: %t", ready, got)
 		}
-		p.Observe(time.Hour+polledClass, false, false)
+		p.Observe(time.Hour+polledClass, false, Unguarded)
 		if p.Class() {
 			t.Errorf("%d threads ready: in the class without a doorbell", ready)
 		}
@@ -63,18 +63,18 @@ func TestPolledClass(t *testing.T) {
 func TestPolledGuarded(t *testing.T) {
 	for _, ready := range []int{2, 3} {
 		for _, idle := range []time.Duration{0, 1, polledSpin, polledGuard - 1, polledGuard, time.Second} {
-			var got [2]Pause
-			for i := range got {
+			var got [3]Pause
+			for g := range Wholly + 1 {
 				p := Polled{Processors: 2, Ready: func() (int, bool) { return ready, true }}
-				p.Observe(time.Hour, true, i > 0)
-				got[i] = p.Observe(time.Hour+idle, false, i > 0)
+				p.Observe(time.Hour, true, g)
+				got[g] = p.Observe(time.Hour+idle, false, g)
 			}
-			want := got[0]
+			want := [3]Pause{got[0], got[0], got[0]}
 			if idle >= polledGuard {
-				want = Pause{For: polledLast, Guard: true}
+				want = [3]Pause{got[0], {For: polledLast, Guard: true}, {For: polledSafety, Guard: true}}
 			}
-			if got[1] != want || got[0].Guard {
-				t.Errorf("%d ready, %v: %+v, want %+v; without a guard %+v", ready, idle, got[1], want, got[0])
+			if got != want || got[0].Guard {
+				t.Errorf("%d ready, %v: %+v, want %+v", ready, idle, got, want)
 			}
 		}
 	}

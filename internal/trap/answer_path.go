@@ -105,8 +105,10 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 		return r.openPollable(o, p, flags)
 	}
 	fd, err := describe(f.FD(), mode)
-	if ringer, ok := f.(kernel.DoorbellFile); ok && err == nil && !o.readOnly && r.s.ringsDirectly(owner) {
-		o.direct, err = r.s.direct.add(ringer, fd, owner.tgid)
+	if ringer, ok := f.(kernel.DoorbellFile); ok && err == nil {
+		if o.trapped = r.s.whyTrapped(owner, o.readOnly); o.trapped == "" {
+			o.direct, err = r.s.direct.add(ringer, fd, owner.tgid)
+		}
 	}
 	if err != nil {
 		f.Close()

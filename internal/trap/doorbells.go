@@ -2,6 +2,7 @@ package trap
 
 import (
 	"bufio"
+	"cmp"
 	"os"
 	"runtime"
 	"strings"
@@ -11,24 +12,60 @@ import (
 	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
+	"github.com/gorxe/gorxe/internal/trap/filter"
 	"golang.org/x/sys/unix"
 )
 
-// ringsDirectly tells whether the doorbells of a device that the process opens are left to
-// the kernel.
+// Why doorbells are trapped.
+const (
+	trappedByFlag   = "--doorbells=trapped, or a fault rule for post_send"
+	trappedReadOnly = "the device is open for reading only"
+	trappedOld      = "the program's libibverbs is older than rdma-core 24"
+	trappedAuto     = "the machine has one processor"
+	trappedLimited  = "the program has a limit of file sizes (ulimit -f)"
+	trappedInotify  = "the daemon has no instance of inotify left"
+	trappedNumber   = "the program has no number of a descriptor left for direct doorbells"
+)
+
+// whyTrapped returns why the doorbells of a device that the process opens are trapped. If it is
+// empty, they are left to the kernel.
 //
 // To the filter a doorbell is a write of 32 bytes, which a few other commands are
 // too. libibverbs sends these through ioctl since version 22, and asks for
 // NETLINK_RDMA since version 24: of a process that has not asked, every write is
 // trapped. So it is under a limit of file sizes, which such a write would meet.
-func (s *Session) ringsDirectly(p *process) bool {
+func (s *Session) whyTrapped(p *process, readOnly bool) string {
 	switch {
-	case s.cfg.Doorbells == doorbell.Trapped, !p.modern.Load():
-		return false
+	case readOnly:
+		return trappedReadOnly
+	case s.cfg.Doorbells == doorbell.Trapped:
+		return trappedByFlag
+	case !p.modern.Load():
+		return trappedOld
 	case s.cfg.Doorbells == doorbell.Auto && !sched.DirectPays(s.cpus):
-		return false
+		return trappedAuto
+	case fileSizeLimited(p.tgid):
+		return trappedLimited
 	default:
-		return !fileSizeLimited(p.tgid)
+		return ""
+	}
+}
+
+// tellBell tells the file how its doorbells come, when the program gets it at a descriptor. Those of
+// its copies come in the same way, or are trapped.
+func (o *object) tellBell(fds filter.Range, fd uint32) {
+	f, ok := o.file.(kernel.DoorbellFile)
+	if !ok || o.belled {
+		return
+	}
+	o.belled = true
+	switch {
+	case o.direct != nil && fds.Doorbells().Contains(fd):
+		f.Belled(kernel.Bell{How: kernel.BellDirect})
+	case o.direct != nil:
+		f.Belled(kernel.Bell{How: kernel.BellTrapped, Why: trappedNumber})
+	default:
+		f.Belled(kernel.Bell{How: kernel.BellTrapped, Why: cmp.Or(o.trapped, trappedInotify)})
 	}
 }
 

@@ -49,7 +49,7 @@ func (l *lent) write(c kernel.Caller, buf, _ uint64) (int64, error) {
 		})
 		return 0, unix.ENOTUNIQ
 	case 2: // the next store waits until the device has seen it
-		if err := errors.Join(<-l.got, l.handler.Register(page), l.handler.Protect(page)); err != nil {
+		if err := errors.Join(<-l.got, l.handler.RegisterStores(page), l.handler.Protect(page)); err != nil {
 			l.t.Error(err)
 			return 0, unix.EIO
 		}

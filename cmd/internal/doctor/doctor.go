@@ -101,7 +101,7 @@ type Host struct {
 // Examine looks at everything. The order is the one to read and to mend in.
 func (h *Host) Examine() []Finding {
 	findings := slices.Concat(
-		h.kernel(), h.seccomp(), h.memory(), h.faults(),
+		h.kernel(), h.seccomp(), h.memory(), h.doorbells(),
 		h.limits(),
 		h.libraries(),
 		h.network(),

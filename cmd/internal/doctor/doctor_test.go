@@ -59,12 +59,23 @@ func TestSoundHost(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if Worst(findings) != OK || len(findings) != 16 {
+	if Worst(findings) != OK || len(findings) != 18 {
 		t.Errorf("%d findings, the worst is %v", len(findings), Worst(findings))
 	}
 }
 
 // Each fault is one finding, with a remedy, and no other finding changes.
+// TestDoorbells: they are trapped by default on one processor.
+func TestDoorbells(t *testing.T) {
+	for cpus, want := range map[int]string{1: "trapped", 2: "direct"} {
+		h := sound()
+		h.CPUs = cpus
+		if f := h.doorbells()[0]; f.Level != OK || !strings.HasPrefix(f.Text, want) {
+			t.Errorf("%d processors: %+v", cpus, f)
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault   func(h *Host)
@@ -80,7 +91,7 @@ func TestFaults(t *testing.T) {
 		"seccomp refused":  {func(h *Host) { h.SeccompAction = errnoOf(unix.EPERM) }, "seccomp", Failure, "forbidden", "profile"},
 		"no seccomp":       {func(h *Host) { h.SeccompAction = errnoOf(unix.ENOSYS) }, "seccomp", Failure, "not implemented", "CONFIG_SECCOMP_FILTER"},
 		"under a filter":   {func(h *Host) { h.with("proc/self/status", "Seccomp:\t2\n") }, "seccomp", Note, "already", "another listener"},
-		"no userfaultfd":   {func(h *Host) { h.Faults = errnoOf(unix.EPERM) }, "an adapter's doorbells", Note, "not permitted", "5.19"},
+		"no userfaultfd":   {func(h *Host) { h.Faults = errnoOf(unix.EPERM) }, "an adapter's doorbells", Note, "polled (operation not permitted)", "5.19"},
 		"scope 3":          {func(h *Host) { h.with("proc/sys/kernel/yama/ptrace_scope", "3\n"); h.TracesAll = true }, "programs' memory", Failure, "is 3", "boot"},
 		"scope 2":          {func(h *Host) { h.with("proc/sys/kernel/yama/ptrace_scope", "2\n") }, "programs' memory", Failure, "is 2", "CAP_SYS_PTRACE"},
 		"scope 1":          {func(h *Host) { h.with("proc/sys/kernel/yama/ptrace_scope", "1\n") }, "programs' memory", Note, "is 1", "CAP_SYS_PTRACE"},

@@ -81,14 +81,18 @@ func (h *Host) memory() []Finding {
 	return []Finding{{Subject: subject, Text: "within reach"}}
 }
 
-// faults reports if a program's store to the doorbell of an adapter cannot wake the daemon.
-func (h *Host) faults() []Finding {
-	const subject = "an adapter's doorbells"
+// doorbells says how those of programs reach the daemon, in the words of gorxe status.
+func (h *Host) doorbells() []Finding {
+	const subject, adapter = "doorbells", "an adapter's doorbells"
+	own := Finding{Subject: subject, Text: "direct, unless --doorbells says otherwise"}
+	if h.CPUs == 1 {
+		own.Text = "trapped, unless --doorbells says otherwise: there is one processor"
+	}
 	if err := h.Faults(); err != nil {
-		return []Finding{{subject, Note, "do not wake gorxe (" + err.Error() + "): with --like it looks for them, every 10 ms if a program is idle",
+		return []Finding{own, {adapter, Note, "polled (" + err.Error() + "): they do not wake gorxe, so with --like it looks for them, every 10 ms if a program is idle",
 			"Linux 5.19 or newer, and a seccomp profile that allows userfaultfd and ptrace"}}
 	}
-	return nil // they wake gorxe
+	return []Finding{own, {Subject: adapter, Text: "woken: they wake gorxe, but not under a debugger"}}
 }
 
 // canNotify asks the kernel for SECCOMP_RET_USER_NOTIF. It installs nothing.

@@ -19,6 +19,23 @@ import (
 // DoorbellOffset implements kernel.DoorbellFile.
 func (f *File) DoorbellOffset() int64 { return f.ctx.DoorbellOffset() }
 
+// Belled implements kernel.DoorbellFile.
+func (f *File) Belled(b kernel.Bell) { f.belled.Store(&b) }
+
+// bell returns how the program's doorbells reach the device.
+func (f *File) bell() kernel.Bell {
+	if r, ok := f.ctx.(provider.Rung); ok {
+		if err := r.Woken(); err != nil {
+			return kernel.Bell{How: kernel.BellPolled, Why: err.Error()}
+		}
+		return kernel.Bell{How: kernel.BellWoken}
+	}
+	if b := f.belled.Load(); b != nil {
+		return *b
+	}
+	return kernel.Bell{}
+}
+
 // Mappings implements kernel.DoorbellFile.
 func (f *File) Mappings() (told uint64, pipe bool) {
 	told, atOnce := f.ctx.Mappings()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -24,6 +25,7 @@ type FileStatus struct {
 	LeftOut       LeftOut
 	MRBytes       uint64 // of all regions, listed or not
 	Fill          QueueFill
+	Bell          kernel.Bell // empty: the program does not have the file yet
 
 	room int // how much more may be listed
 }
@@ -77,7 +79,7 @@ type QPStatus struct {
 // being made or destroyed is left out. It lists at most room objects and multicast groups,
 // the newest first, and counts the others.
 func (f *File) Status(room int) FileStatus {
-	s := FileStatus{room: room}
+	s := FileStatus{room: room, Bell: f.bell()}
 	s.Channels, _ = f.events.counts()
 	if !f.each(s.add) {
 		return s

@@ -8,14 +8,17 @@ import (
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/sys/clock"
 	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // deviceClock is the adapter's clock: two pages that programs map. One has the time, in
-// nanoseconds. An adapter's page is a register, and this one is as old as the last look of the
-// poller. The time of a completion is exact, and not before that of the page.
+// nanoseconds. An adapter's page is a register. This one is as old as the last look of the poller,
+// or, if that sleeps, new: the guard has the program wait until it is. The time of a completion is
+// exact, and not before that of the page.
 //
 // The other page says how to make host time of it (struct mlx5_ib_clock_info). Only one number
 // there ever changes, so a program needs not wait for the end of a change.
@@ -60,7 +63,10 @@ func (d *deviceClock) make(c *userContext) error {
 }
 
 // hostTime is what host time was when the clock was 0.
-func hostTime() uint64 { return uint64(time.Now().UnixNano() - clock.Now()) }
+func hostTime() uint64 {
+	now := time.Now()
+	return uint64(now.UnixNano() - clock.At(now))
+}
 
 // tick sets the time.
 func (d *deviceClock) tick() {
@@ -70,8 +76,7 @@ func (d *deviceClock) tick() {
 	now := clock.Now()
 	compare := now > d.next.Load()
 	d.pages.access(func() {
-		var b [8]byte
-		binary.BigEndian.PutUint64(b[:], uint64(now))
+		b := timeBytes(now)
 		atomic.StoreUint64(d.time.pointer(), *(*uint64)(unsafe.Pointer(&b)))
 		if compare {
 			atomic.StoreUint64(d.host.pointer(), hostTime())
@@ -80,6 +85,26 @@ func (d *deviceClock) tick() {
 	if compare {
 		d.next.Store(now + int64(clockCompared))
 	}
+}
+
+func timeBytes(now int64) (b [8]byte) {
+	binary.BigEndian.PutUint64(b[:], uint64(now))
+	return b
+}
+
+// hide takes the page with the time out of all page tables, so that the guard hears of the next
+// look at it. Who is not guarded, as a forked child, sees the time of now.
+func (d *deviceClock) hide() error {
+	err := error(unix.EIO) // of pages that are lost
+	d.pages.access(func() {
+		page, b := make([]byte, provider.PageSize), timeBytes(clock.Now())
+		copy(page[d.time.at:], b[:])
+		err = unix.Fallocate(d.pages.file, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, d.time.page.offset, provider.PageSize)
+		if err == nil {
+			_, err = unix.Pwrite(d.pages.file, page, d.time.page.offset)
+		}
+	})
+	return err
 }
 
 // tickFor returns what a completion queue calls before the program sees completions; nil if it does

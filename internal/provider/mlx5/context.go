@@ -126,9 +126,17 @@ func (c *userContext) QueryDevice(u provider.UData, a *provider.DeviceAttr) erro
 			MinWQELogStrides: leastStridesLog, MaxWQELogStrides: mostStridesLog, SupportedQPTs: 1 << uapi.QPTypeRawPacket}})
 }
 
-// CreatedPD implements provider.Context.
+// CreatedPD implements provider.Context. A program that only has domains may read the clock.
 func (c *userContext) CreatedPD(u provider.UData, _ *rxe.PD, handle uint32) error {
+	if space, err := u.Space(); err == nil {
+		c.cover(u, space)
+	}
 	return respond(u, AllocPDResp{PDN: pdNumber(handle)})
+}
+
+// cover has the guard cover all that the poller looks for.
+func (c *userContext) cover(u provider.UData, space rxe.Memory) {
+	c.guard.cover(u, space, c.doorbells.pages())
 }
 
 // pdNumber is the number of a protection domain for libmlx5, which shows it to programs.

@@ -95,6 +95,7 @@ func (q *completionQueue) Created(u provider.UData, cq *rxe.CQ) error {
 		mask: r.mask, user: uint32(r.shift)})
 	if q.ring.notify != nil {
 		q.c.doorbells.addCQ(q)
+		q.c.cover(u, r.space)
 	}
 	return respond(u, CreateCQResp{CQN: q.handle + 1})
 }

@@ -1,6 +1,7 @@
 package mlx5
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ type doorbells struct {
 	given     []*register        // those that the device gives to queue pairs
 	cqs       []*completionQueue // those with a channel
 	current   atomic.Pointer[ringing]
+	rouse     func() // the poller, when that has changed; does not block
 }
 
 // register is where a program rings for some queue pairs. Of a page that the program asked for, all
@@ -25,19 +27,10 @@ type register struct {
 	qps   []*queuePair // does not change: there is a new list
 }
 
-// pages returns the pages of a register.
-func (r *register) pages() (list []*page) {
-	for _, w := range r.words {
-		if !slices.Contains(list, w.page) {
-			list = append(list, w.page)
-		}
-	}
-	return list
-}
-
 // ringing is what the poller needs of that. It does not change.
 type ringing struct {
 	words []word
+	pages map[*page]bool // those of words
 	qps   [][]*queuePair // for each word; nil: the word for arming
 	cqs   []*completionQueue
 }
@@ -141,7 +134,7 @@ func without[T comparable](list []T, one T) []T {
 
 // publish tells the poller. mu is held.
 func (b *doorbells) publish() {
-	r := &ringing{cqs: b.cqs}
+	r := &ringing{cqs: b.cqs, pages: make(map[*page]bool)}
 	for _, of := range b.registers {
 		if len(of.qps) > 0 {
 			r.add(of.words, of.qps)
@@ -151,11 +144,21 @@ func (b *doorbells) publish() {
 		}
 	}
 	b.current.Store(r)
+	b.rouse()
+}
+
+// pages returns those where the poller looks.
+func (b *doorbells) pages() []*page {
+	r := b.current.Load()
+	if r == nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(r.pages))
 }
 
 func (r *ringing) add(words []word, qps []*queuePair) {
 	r.words = append(r.words, words...)
-	for range words {
-		r.qps = append(r.qps, qps)
+	for _, w := range words {
+		r.qps, r.pages[w.page] = append(r.qps, qps), true
 	}
 }

@@ -51,7 +51,8 @@ func (d Driver) Open(o provider.Open) (provider.Context, error) {
 		return nil, err
 	}
 	c := &userContext{dev: o.Device, budget: o.Budget, offsets: o.Offsets, pages: pages, memory: d.memory}
-	c.guard.pages, c.guard.budget = pages, o.Budget
+	c.guard.pages, c.guard.budget, c.guard.clock = pages, o.Budget, &c.clock
+	c.doorbells.rouse = c.guard.rouse
 	c.poller.init(c, d.Class)
 	return c, nil
 }

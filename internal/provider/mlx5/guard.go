@@ -15,11 +15,12 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// guard has the program wait at its next store to a register, and tells the poller. It is a help:
-// the poller looks at the registers at times, whether it is told of a store or not. While the guard
-// is armed, the program's pages are protected.
+// guard has the program wait at its next store to a register, or at its next look at the clock, and
+// tells the poller. It is a help: the poller looks at the registers at times, whether it is told of
+// a store or not. While the guard is armed, the program's pages are protected.
 type guard struct {
 	pages  *pages
+	clock  *deviceClock // nil: there is none to guard
 	budget *quota.Budget
 
 	mu      sync.Mutex // a leaf lock, held for calls of the handler: those who take it may block
@@ -31,32 +32,54 @@ type guard struct {
 	why     error    // why there is none
 	closed  bool
 
-	usable atomic.Bool // there is a handler
-	armed  atomic.Bool
+	live    atomic.Pointer[userfault.Handler] // handler, for those who do not block
+	covered atomic.Pointer[covered]           // nil: nothing is
+	armed   atomic.Bool
+	awaits  atomic.Bool // the poller does
 }
 
-// place is where the program has mapped a page with registers.
+// place is where the program has mapped a page with registers, or the clock.
 type place struct {
 	userfault.Range
-	page *page
+	page  *page
+	clock bool
 }
 
-var guardCost = quota.Cost{Files: 1}
+// covered is what a guard covers. It does not change.
+type covered struct {
+	registers map[*page]bool
+	clock     bool
+}
 
-// cover has the guard cover pages with registers, of an address space. It is called while the
-// program waits in a call that makes a queue pair, for which it has mapped its register. After a
-// fork both processes may have the pages. Nobody is told of the stores of the second one, so there
-// is no guard if that one makes queue pairs.
+// The handler has two.
+var guardCost = quota.Cost{Files: 2}
+
+// cover has the guard cover the clock and pages with registers, of an address space. It is called
+// while the program waits in a call that makes a domain or a queue, for which it has mapped its
+// register. After a fork both processes may have the pages. Nobody is told of the stores of the
+// second one, so there is no guard if that one makes such things.
 func (g *guard) cover(u provider.UData, space rxe.Memory, registers []*page) {
 	l, ok := u.(provider.Lender)
-	if ok && g.wants(space, registers) && g.found(placesOf(l.Mappings(), g.pages.file, registers)) {
+	if !ok || !g.wants(space, registers) {
+		return
+	}
+	if g.found(placesOf(l.Mappings(), g.pages.file, registers, g.clockPage())) {
 		l.LendFaults(g.adopt)
 	}
 }
 
-var errSpaces = errors.New("two processes have queue pairs of one open")
+// clockPage is the page that programs read; nil: there is none.
+func (g *guard) clockPage() *page {
+	if g.clock == nil || !g.clock.set.Load() {
+		return nil
+	}
+	return g.clock.time.page
+}
 
-// wants reports whether one of these pages has no place, and may get one.
+var errSpaces = errors.New("two processes use one open")
+
+// wants reports whether one of these pages has no place, and may get one. The first call wants the
+// clock.
 func (g *guard) wants(space rxe.Memory, registers []*page) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,7 +89,7 @@ func (g *guard) wants(space rxe.Memory, registers []*page) bool {
 	if g.space != space && g.why == nil {
 		g.lose(errSpaces)
 	}
-	return !g.closed && g.why == nil && g.lacksAny(registers)
+	return !g.closed && g.why == nil && (!g.asked || g.lacksAny(registers))
 }
 
 // found adds places. It reports whether the program has to be asked for a userfaultfd.
@@ -106,6 +129,7 @@ func (g *guard) adopt(fd int, err error) {
 	switch {
 	case err == nil && !g.closed && g.why == nil:
 		g.handler = h
+		g.live.Store(h)
 		g.extend()
 		return
 	case err == nil:
@@ -127,28 +151,67 @@ func (g *guard) extend() {
 		if slices.ContainsFunc(g.places, func(old *place) bool { return old.Range == at.Range }) {
 			continue
 		}
-		if err := g.handler.Register(at.Range); err != nil {
+		if err := at.register(g.handler); err != nil {
 			g.lose(err)
 			return
 		}
 		g.places = append(g.places, at)
 	}
 	g.next = nil
-	g.usable.Store(len(g.places) > 0)
+	if len(g.places) > 0 {
+		c := &covered{registers: make(map[*page]bool)}
+		for _, at := range g.places {
+			if at.clock {
+				c.clock = true
+			} else {
+				c.registers[at.page] = true
+			}
+		}
+		g.covered.Store(c)
+	}
 	g.armed.Store(false) // the new ones are not protected
+	g.rouse()
 }
 
-// lose ends guarding: no store waits any more. mu is held.
+func (p *place) register(h *userfault.Handler) error {
+	if p.clock {
+		return h.RegisterReads(p.Range)
+	}
+	return h.RegisterStores(p.Range)
+}
+
+// lose ends guarding: no access waits any more. mu is held.
 func (g *guard) lose(why error) {
-	g.usable.Store(false)
+	g.covered.Store(nil)
 	g.armed.Store(false)
 	g.why, g.places, g.next = why, nil, nil
 	if g.handler != nil {
+		g.live.Store(nil)
 		g.handler.Close()
 		g.handler = nil
 		g.budget.Give(guardCost)
 	}
 }
+
+var errNotAsked = errors.New("the program has made neither a domain nor a queue")
+
+// Woken implements provider.Rung.
+func (c *userContext) Woken() error {
+	g := &c.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.usable():
+		return nil
+	case g.why != nil:
+		return g.why
+	default:
+		return errNotAsked
+	}
+}
+
+// usable reports whether a store can wake the poller.
+func (g *guard) usable() bool { return g.covered.Load() != nil }
 
 func (g *guard) close() {
 	g.mu.Lock()
@@ -157,18 +220,32 @@ func (g *guard) close() {
 	g.lose(unix.EBADF)
 }
 
-// arm has the next store wait.
-func (g *guard) arm() { g.each((*userfault.Handler).Protect, true) }
+// arm has the next store wait, and the next look at the clock.
+func (g *guard) arm() {
+	g.each(func(h *userfault.Handler, at *place) error {
+		if at.clock {
+			return g.clock.hide()
+		}
+		return h.Protect(at.Range)
+	}, true)
+}
 
-// release lets the stores that wait go on, and all that follow.
-func (g *guard) release() { g.each((*userfault.Handler).Release, false) }
+// release lets what waits go on, and all that follows.
+func (g *guard) release() {
+	g.each(func(h *userfault.Handler, at *place) error {
+		if at.clock {
+			return h.Show(at.Range)
+		}
+		return h.Release(at.Range)
+	}, false)
+}
 
-func (g *guard) each(do func(*userfault.Handler, userfault.Range) error, armed bool) {
+func (g *guard) each(do func(*userfault.Handler, *place) error, armed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.armed.Store(false)
 	for _, at := range g.places {
-		if err := do(g.handler, at.Range); err != nil {
+		if err := do(g.handler, at); err != nil {
 			g.lose(err) // the program has unmapped it
 			return
 		}
@@ -176,15 +253,26 @@ func (g *guard) each(do func(*userfault.Handler, userfault.Range) error, armed b
 	g.armed.Store(armed && g.handler != nil)
 }
 
-// await waits until a store waits, or some time has passed.
+// await waits until a store or a look at the clock waits, rouse was called, or some time has
+// passed.
 func (g *guard) await(d time.Duration) (rung bool) {
-	g.mu.Lock()
-	h := g.handler
-	g.mu.Unlock()
-	return h != nil && h.Await(d)
+	h := g.live.Load()
+	if h == nil {
+		return false
+	}
+	g.awaits.Store(true)
+	defer g.awaits.Store(false)
+	return h.Await(d)
 }
 
-// rung calls hit for each page that has a store that waits.
+// rouse ends await. It does not block.
+func (g *guard) rouse() {
+	if h := g.live.Load(); h != nil {
+		h.Rouse()
+	}
+}
+
+// rung calls hit for each page whose access waits.
 func (g *guard) rung(hit func(*page)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

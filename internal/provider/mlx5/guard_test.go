@@ -5,11 +5,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sys/clock"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/internal/test/simnet"
@@ -28,9 +30,15 @@ func guarded(t *testing.T) (a, b *pair) {
 	return a, b
 }
 
+// awaitArmed waits until the poller sleeps behind the guard: then the last store has landed.
+func (g *guard) awaitArmed(t testing.TB) {
+	t.Helper()
+	must.Eventually(t, "the guard is armed", func() bool { return g.awaits.Load() && g.armed.Load() })
+}
+
 func (q *pair) awaitArmed() {
 	q.t.Helper()
-	must.Eventually(q.t, "the guard is armed", q.ctx.guard.armed.Load)
+	q.ctx.guard.awaitArmed(q.t)
 }
 
 // sends posts a SEND up to its doorbell, and returns how much the device has taken of the queue.
@@ -89,6 +97,53 @@ func TestGuardEnds(t *testing.T) {
 	}
 }
 
+// TestGuardOfTheClock: a program that has slept reads the time of now, also where it has made no
+// queue, and again and again. A store beside that is served.
+func TestGuardOfTheClock(t *testing.T) {
+	a, b := guarded(t)
+	alone := newProgramOf(t, rxedev.New(t), libDynamicUAR)
+	alone.process = newProcess(t, alone.ctx.FD(), 0)
+	must.OK(t, alone.ctx.CreatedPD(&udata{p: alone, room: 64}, alone.dom, 1))
+	for what, p := range map[string]*program{"a queue pair": a.program, "a domain": alone} {
+		for range 4 {
+			p.ctx.guard.awaitArmed(t)
+			if c := p.ctx.guard.covered.Load(); !c.clock || !c.has(p.ctx.doorbells.current.Load()) {
+				t.Fatalf("%s: the guard covers %+v", what, c)
+			}
+			before := uint64(clock.Now())
+			if now := p.process.clock(); now < before {
+				t.Errorf("%s: the clock is %v old", what, time.Duration(before-now))
+			}
+		}
+	}
+	a.awaitArmed()
+	a.sends(b)
+	a.process.store()
+	a.process.await()
+	a.completes()
+}
+
+// TestIdle: the poller of a program that does nothing does not look. It does again when it has
+// something new to look at, and ends at once.
+func TestIdle(t *testing.T) {
+	a, _ := guarded(t)
+	a.awaitArmed()
+	looks := a.ctx.poller.looks.Load()
+	time.Sleep(500 * time.Millisecond)
+	if n := a.ctx.poller.looks.Load() - looks; n > 4 {
+		t.Errorf("%d looks in half a second", n)
+	}
+	a.newQP(rxe.QPRC, 3)
+	must.Eventually(t, "the guard covers what is new", func() bool {
+		return a.ctx.poller.looks.Load() > looks && a.ctx.guard.armed.Load()
+	})
+	start := time.Now()
+	a.ctx.Close(false)
+	if d := time.Since(start); d >= stopTimeout {
+		t.Errorf("the end of the poller took %v", d)
+	}
+}
+
 // TestGuardOfTheDead: a program that was killed while its store waits ends, and so does its open.
 func TestGuardOfTheDead(t *testing.T) {
 	g, at := bareGuard(t)
@@ -101,7 +156,7 @@ func TestGuardOfTheDead(t *testing.T) {
 	}
 	g.release()
 	g.arm()
-	if g.usable.Load() {
+	if g.usable() {
 		t.Error("a program that has ended is guarded")
 	}
 }
@@ -115,7 +170,7 @@ func bareGuard(t *testing.T) (*guard, *process) {
 	list := must.Get[[]*page](t)(p.add(0, 1))
 	at := newProcess(t, p.file, 0)
 	g.cover(&udata{p: &program{process: at}}, at.space(), list)
-	if !g.usable.Load() {
+	if !g.usable() {
 		t.Fatal("no guard: ", g.why)
 	}
 	return g, at
@@ -149,8 +204,8 @@ func TestGuardRefused(t *testing.T) {
 	u := &udata{p: new(program)}
 	g.cover(u, nil, list)
 	g.cover(u, nil, list)
-	if g.why == nil || g.usable.Load() {
-		t.Errorf("guarded: %t, because of %v", g.usable.Load(), g.why)
+	if g.why == nil || g.usable() {
+		t.Errorf("guarded: %t, because of %v", g.usable(), g.why)
 	}
 	g.arm()
 	g.release()
@@ -162,12 +217,12 @@ func TestGuardOfTwo(t *testing.T) {
 	g, at := bareGuard(t)
 	u := &udata{p: &program{process: at}}
 	g.cover(u, at.space(), g.pagesOf())
-	if !g.usable.Load() {
+	if !g.usable() {
 		t.Error("a second queue pair ends the guard: ", g.why)
 	}
 	g.arm()
 	g.cover(u, new(simnet.Memory), g.pagesOf())
-	if g.usable.Load() || g.armed.Load() {
+	if g.usable() || g.armed.Load() {
 		t.Error("two processes are guarded")
 	}
 	at.store()
@@ -200,13 +255,20 @@ x-y rw-s z FILE
 1000-2000 rw-s
 `, "FILE", file)
 	var got []string
-	for _, at := range placesOf(maps, p.file, list) {
+	for _, at := range placesOf(maps, p.file, list, nil) {
 		got = append(got, fmt.Sprintf("%x %x", at.Start, at.page.offset))
 	}
 	if want := "[7000 2000 8000 3000 11000 2000 12000 3000]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if self := must.Get[[]byte](t)(os.ReadFile("/proc/self/maps")); len(placesOf(string(self), p.file, list)) != 2 {
+	var clocks []string
+	for _, at := range placesOf(maps, p.file, nil, list[0]) {
+		clocks = append(clocks, fmt.Sprintf("%x %t", at.Start, at.clock))
+	}
+	if want := "[7000 true b000 true 11000 true]"; fmt.Sprint(clocks) != want {
+		t.Errorf("the clock: %v, want %v", clocks, want)
+	}
+	if self := must.Get[[]byte](t)(os.ReadFile("/proc/self/maps")); len(placesOf(string(self), p.file, list, nil)) != 2 {
 		t.Errorf("not the pages of this process: %s", self)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/gorxe/gorxe/internal/sys/userfault"
 )
 
-// placesOf finds where a program has mapped pages of a file for writing, in its /proc/PID/maps
-// (proc_pid_maps(5)).
-func placesOf(maps string, file int, pages []*page) (list []*place) {
+// placesOf finds where a program has mapped pages of a file, in its /proc/PID/maps
+// (proc_pid_maps(5)): registers for writing, and the clock.
+func placesOf(maps string, file int, registers []*page, clock *page) (list []*place) {
 	var st unix.Stat_t
 	if unix.Fstat(file, &st) != nil {
 		return nil
@@ -22,25 +22,36 @@ func placesOf(maps string, file int, pages []*page) (list []*place) {
 		if !ok || m.inode != st.Ino || m.major != unix.Major(uint64(st.Dev)) || m.minor != unix.Minor(uint64(st.Dev)) {
 			continue
 		}
-		for _, p := range pages {
-			if at := uint64(p.offset) - m.offset; at < m.end-m.start {
-				list = append(list, &place{Range: userfault.Range{Start: m.start + at, Len: provider.PageSize}, page: p})
+		if clock != nil && m.has(clock) {
+			list = append(list, m.place(clock, true))
+		}
+		for _, p := range registers {
+			if m.writes && m.has(p) {
+				list = append(list, m.place(p, false))
 			}
 		}
 	}
 	return list
 }
 
-// mapping is a line of the maps: shared, and for writing.
+// mapping is a line of the maps: a shared one.
 type mapping struct {
 	start, end, offset, inode uint64
 	major, minor              uint32
+	writes                    bool
+}
+
+func (m *mapping) has(p *page) bool { return uint64(p.offset)-m.offset < m.end-m.start }
+
+func (m *mapping) place(p *page, clock bool) *place {
+	at := m.start + uint64(p.offset) - m.offset
+	return &place{Range: userfault.Range{Start: at, Len: provider.PageSize}, page: p, clock: clock}
 }
 
 // parseMapping parses a line (fs/proc/task_mmu.c: show_map_vma).
 func parseMapping(line string) (m mapping, ok bool) {
 	f := strings.Fields(line)
-	if len(f) < 5 || len(f[1]) != 4 || f[1][1] != 'w' || f[1][3] != 's' {
+	if len(f) < 5 || len(f[1]) != 4 || f[1][3] != 's' {
 		return m, false
 	}
 	start, end, _ := strings.Cut(f[0], "-")
@@ -52,6 +63,6 @@ func parseMapping(line string) (m mapping, ok bool) {
 		return n
 	}
 	m = mapping{start: number(start, 16, 64), end: number(end, 16, 64), offset: number(f[2], 16, 64), inode: number(f[4], 10, 64),
-		major: uint32(number(major, 16, 32)), minor: uint32(number(minor, 16, 32))}
+		major: uint32(number(major, 16, 32)), minor: uint32(number(minor, 16, 32)), writes: f[1][1] == 'w'}
 	return m, ok && m.start < m.end
 }

@@ -25,6 +25,7 @@ type poller struct {
 	role     *standby.Role
 	stopping atomic.Bool
 	napping  atomic.Uint32 // 1 while the thread is in a long pause, which wake ends
+	looks    atomic.Uint64 // so far
 
 	// Those of the thread at work:
 	policy sched.Polled
@@ -33,6 +34,11 @@ type poller struct {
 	ready  []*queuePair
 	spans  []rxe.Span
 	record [][4]byte
+
+	// What guarding has found for these:
+	covers  sched.Guarding
+	covered *covered
+	ringing *ringing
 }
 
 // watch replaces the blocked pollers of all opens. It lives as long as there are pollers.
@@ -77,6 +83,7 @@ func (p *poller) stop() {
 	p.stopping.Store(true)
 	p.once.Do(func() {}) // it does not start any more
 	p.wake()
+	p.c.guard.rouse()
 	if p.role != nil {
 		watch.stop(p.role)
 	}
@@ -114,12 +121,41 @@ func (p *poller) run(w *standby.Worker) {
 		if !inPlace {
 			return
 		}
-		pause := p.policy.Observe(sched.Now(), found, g.usable.Load())
+		pause := p.policy.Observe(sched.Now(), found, p.guarding())
 		thread.UpdateClass(p.policy.Class())
 		if !p.wait(w, pause) {
 			return
 		}
 	}
+}
+
+// guarding returns what of the program a guarded pause does not miss.
+func (p *poller) guarding() sched.Guarding {
+	c, r := p.c.guard.covered.Load(), p.c.doorbells.current.Load()
+	if c == p.covered && r == p.ringing {
+		return p.covers
+	}
+	p.covered, p.ringing, p.covers = c, r, sched.Unguarded
+	if c != nil {
+		p.covers = sched.Guarded
+		if c.clock && c.has(r) {
+			p.covers = sched.Wholly
+		}
+	}
+	return p.covers
+}
+
+// has reports whether all pages with these registers are covered.
+func (c *covered) has(r *ringing) bool {
+	if r == nil {
+		return true
+	}
+	for p := range r.pages {
+		if !c.registers[p] {
+			return false
+		}
+	}
+	return true
 }
 
 // wait waits until the next look. It reports whether the thread is still in its place.
@@ -167,6 +203,7 @@ func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 		r = &ringing{}
 	}
 	p.hit = append(p.hit[:0], make([]bool, len(r.words))...)
+	p.looks.Add(1)
 	p.c.clock.tick()
 	ok := p.c.pages.take(r.words, func(i int) { p.hit[i], found = true, true })
 	if !ok {
@@ -181,7 +218,8 @@ func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 		g.rung(func(page *page) { p.mark(r, page) })
 	}
 	served := p.serve(r)
-	if p.rung { // the store needs time to land, or it would wait again
+	if p.rung { // the access needs time to land, or it would wait again
+		p.c.clock.tick()
 		g.release()
 		p.rung, served = false, true
 	}

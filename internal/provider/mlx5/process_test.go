@@ -2,6 +2,7 @@ package mlx5
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -93,6 +94,14 @@ func (p *process) await() {
 	must.Get[string](p.t)(p.out.ReadString('\n'))
 }
 
+// clock has it read the clock.
+func (p *process) clock() (now uint64) {
+	p.t.Helper()
+	must.Get[int](p.t)(fmt.Fprintln(p.in, "clock"))
+	must.Get[int](p.t)(fmt.Fscanln(p.out, &now))
+	return now
+}
+
 // storeWhenTold is the process.
 func storeWhenTold(at string) error {
 	offset, err := strconv.ParseInt(at, 10, 64)
@@ -103,23 +112,32 @@ func storeWhenTold(at string) error {
 	if err != nil {
 		return err
 	}
+	time, err := unix.Mmap(3, mmapCoreClock<<mmapShift*provider.PageSize, provider.PageSize, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
 	const userModeOnly = 1
 	fault, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|unix.O_NONBLOCK|userModeOnly, 0, 0)
 	if errno != 0 {
 		return errno
 	}
 	fmt.Println(fault)
-	for in, first := bufio.NewReader(os.Stdin), true; ; fmt.Println("stored") {
-		if _, err := in.ReadString('\n'); err != nil {
+	for in, first := bufio.NewReader(os.Stdin), true; ; {
+		line, err := in.ReadString('\n')
+		switch {
+		case err != nil:
 			return nil
-		}
-		if first {
+		case first:
 			first = false
 			if err := unix.Close(int(fault)); err != nil {
 				return err
 			}
+		case line == "clock\n":
+			fmt.Println(binary.BigEndian.Uint64(time[coreClockAt:]))
 			continue
+		default:
+			atomic.StoreUint64((*uint64)(unsafe.Pointer(&page[registersAt])), 1<<63|5)
 		}
-		atomic.StoreUint64((*uint64)(unsafe.Pointer(&page[registersAt])), 1<<63|5)
+		fmt.Println("stored")
 	}
 }

@@ -124,7 +124,7 @@ func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 	q.send.dec.qpn = uint32(qp.Num())
 	q.label = q.c.labels.add(q.c.pages.file, q.labelOf(qp.Num()))
 	q.c.enter(qp.Num(), q)
-	defer func() { q.c.guard.cover(u, q.send.space, q.register.pages()) }()
+	defer func() { q.c.cover(u, q.send.space) }()
 	if q.uar != nil {
 		q.c.doorbells.addQP(q, q.uar.register)
 		return respond(u, CreateQPResp{BFRegIndex: invalidRegister})

@@ -144,19 +144,21 @@ type ProcessStatus struct {
 // FileStatus has the objects that a program made through one open of a device. It has no
 // keys, because a process that knows a key can use it.
 type FileStatus struct {
-	Device   string      `json:"device"`
-	PDs      int         `json:"pds"`
-	MWs      int         `json:"mws"`
-	AHs      int         `json:"ahs"`
-	XRCDs    int         `json:"xrcds,omitempty"`
-	Flows    int         `json:"flows,omitempty"`
-	WQs      int         `json:"wqs,omitempty"`
-	RSS      int         `json:"rss_qps,omitempty"` // queue pairs with an indirection table
-	Channels int         `json:"comp_channels"`
-	MRs      []MRStatus  `json:"mrs"`
-	CQs      []CQStatus  `json:"cqs"`
-	SRQs     []SRQStatus `json:"srqs"`
-	QPs      []QPStatus  `json:"qps"`
+	Device   string `json:"device"`
+	PDs      int    `json:"pds"`
+	MWs      int    `json:"mws"`
+	AHs      int    `json:"ahs"`
+	XRCDs    int    `json:"xrcds,omitempty"`
+	Flows    int    `json:"flows,omitempty"`
+	WQs      int    `json:"wqs,omitempty"`
+	RSS      int    `json:"rss_qps,omitempty"` // queue pairs with an indirection table
+	Channels int    `json:"comp_channels"`
+	// Doorbells is how they reach the device.
+	Doorbells DoorbellStatus `json:"doorbells"`
+	MRs       []MRStatus     `json:"mrs"`
+	CQs       []CQStatus     `json:"cqs"`
+	SRQs      []SRQStatus    `json:"srqs"`
+	QPs       []QPStatus     `json:"qps"`
 	// LeftOut counts the objects that the lists have no room for. MRBytes is the size of all
 	// memory regions.
 	LeftOut LeftOut `json:"left_out,omitzero"`
@@ -165,6 +167,13 @@ type FileStatus struct {
 	Fill QueueFill `json:"queue_fill"`
 	// OldLibrxe: see OldLibrxe.
 	OldLibrxe bool `json:"old_librxe,omitempty"`
+}
+
+// DoorbellStatus is how doorbells reach a device: "direct", "trapped", or of an adapter "woken" or
+// "polled". Why is the reason of "trapped" and "polled".
+type DoorbellStatus struct {
+	How string `json:"how"`
+	Why string `json:"why,omitempty"`
 }
 
 // QueueFill says how full all queues of a kind are together.

@@ -1,5 +1,5 @@
 // Package userfault stops another process at its stores to some of its pages (userfaultfd(2) with
-// write protection), and tells of them.
+// write protection), or at all accesses, and tells of them.
 //
 // A userfaultfd belongs to the address space of the process that makes it. So the other process has
 // to make it: [Borrow] has a thread of it do so, as a debugger would (ptrace(2)).
@@ -21,6 +21,7 @@ var (
 	errFiltered = errors.New("the program has a seccomp filter of its own")
 	errPlace    = errors.New("the thread is not behind a system call")
 	errFile     = errors.New("the program has replaced the descriptor")
+	errTraced   = errors.New("a debugger or strace has the program")
 )
 
 // Borrow has a thread make a userfaultfd. The thread waits in a system call that this process
@@ -60,6 +61,9 @@ func seize(tid int, valid func() bool) (tracee, error) {
 		return 0, errFiltered
 	}
 	if err := unix.PtraceSeize(tid); err != nil {
+		if field(tid, "TracerPid") > 0 {
+			return 0, errTraced
+		}
 		return 0, fmt.Errorf("ptrace: %w", err)
 	}
 	if !valid() {
@@ -73,9 +77,12 @@ func seize(tid int, valid func() bool) (tracee, error) {
 
 // filters returns how many seccomp filters a thread has. A filter may end a program that makes a
 // system call that it does not know.
-func filters(tid int) int {
-	text, _ := procfs.ReadFile(procfs.Path(tid, "status")) // none: the thread has ended
-	_, rest, _ := strings.Cut(string(text), "\nSeccomp_filters:\t")
+func filters(tid int) int { return field(tid, "Seccomp_filters") }
+
+// field returns a number in /proc/TID/status, and 0 if the thread has ended.
+func field(tid int, name string) int {
+	text, _ := procfs.ReadFile(procfs.Path(tid, "status"))
+	_, rest, _ := strings.Cut(string(text), "\n"+name+":\t")
 	line, _, _ := strings.Cut(rest, "\n")
 	n, _ := strconv.Atoi(line)
 	return n

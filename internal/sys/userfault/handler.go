@@ -2,6 +2,7 @@ package userfault
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,14 +15,20 @@ import (
 const (
 	userModeOnly = 1 // UFFD_USER_MODE_ONLY
 
-	apiVersion   = 0xaa       // UFFD_API
-	apiRequest   = 0xc018aa3f // UFFDIO_API
-	registerReq  = 0xc020aa00 // UFFDIO_REGISTER
-	protectReq   = 0xc018aa06 // UFFDIO_WRITEPROTECT
-	registerWP   = 2          // UFFDIO_REGISTER_MODE_WP
-	protectWP    = 1          // UFFDIO_WRITEPROTECT_MODE_WP
-	featureWP    = 1          // UFFD_FEATURE_PAGEFAULT_FLAG_WP
-	featureShmem = 1 << 12    // UFFD_FEATURE_WP_HUGETLBFS_SHMEM, Linux 5.19
+	apiVersion  = 0xaa       // UFFD_API
+	apiRequest  = 0xc018aa3f // UFFDIO_API
+	registerReq = 0xc020aa00 // UFFDIO_REGISTER
+	wakeReq     = 0x8010aa02 // UFFDIO_WAKE
+	protectReq  = 0xc018aa06 // UFFDIO_WRITEPROTECT
+	continueReq = 0xc020aa07 // UFFDIO_CONTINUE
+	protectWP   = 1          // UFFDIO_WRITEPROTECT_MODE_WP
+
+	registerWP    = 2     // UFFDIO_REGISTER_MODE_WP
+	registerReads = 1 | 4 // UFFDIO_REGISTER_MODE_MISSING and _MINOR
+
+	// UFFD_FEATURE_PAGEFAULT_FLAG_WP, _MISSING_SHMEM, _MINOR_SHMEM, and
+	// _WP_HUGETLBFS_SHMEM of Linux 5.19
+	features = 1 | 1<<5 | 1<<10 | 1<<12
 
 	messageSize  = 32 // struct uffd_msg
 	eventFault   = 0x12
@@ -38,6 +45,7 @@ func (r Range) Contains(addr uint64) bool { return addr-r.Start < r.Len }
 // it may have kept a descriptor of the same file. After Close they fail.
 type Handler struct {
 	fd     int
+	bell   int        // an eventfd, which ends Await
 	mu     sync.Mutex // a leaf lock, not held for calls
 	calls  int        // that use fd
 	closed bool
@@ -45,30 +53,68 @@ type Handler struct {
 
 // New takes over a userfaultfd, also if it fails. The descriptor does not block.
 func New(fd int) (*Handler, error) {
-	hello := [3]uint64{apiVersion, featureWP | featureShmem, 0}
+	hello := [3]uint64{apiVersion, features, 0}
 	if errno := ioctl(fd, apiRequest, unsafe.Pointer(&hello)); errno != 0 {
 		_ = unix.Close(fd) // there is nothing to write back
 		return nil, fmt.Errorf("userfaultfd has no write protection of shared memory (Linux 5.19): %w", errno)
 	}
-	return &Handler{fd: fd}, nil
+	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		_ = unix.Close(fd) // as above
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	return &Handler{fd: fd, bell: bell}, nil
 }
 
-// Await waits until a thread waits for a store, or d has passed.
-func (h *Handler) Await(d time.Duration) (stores bool) {
+// Await waits until a thread waits for an access, Rouse was called, or d has passed.
+func (h *Handler) Await(d time.Duration) (waits bool) {
 	if !h.enter() {
 		return false
 	}
 	defer h.leave()
-	p := []unix.PollFd{{Fd: int32(h.fd), Events: unix.POLLIN}}
+	p := []unix.PollFd{{Fd: int32(h.fd), Events: unix.POLLIN}, {Fd: int32(h.bell), Events: unix.POLLIN}}
 	limit := unix.NsecToTimespec(d.Nanoseconds())
 	_, _ = unix.Ppoll(p, &limit, nil) // a signal may end it
+	if p[1].Revents != 0 {
+		var count [8]byte
+		_, _ = unix.Read(h.bell, count[:]) // another one may have read it
+	}
 	return p[0].Revents&unix.POLLIN != 0
 }
 
-// Register makes a range one that can be protected. It may have been registered before.
-func (h *Handler) Register(r Range) error {
-	arg := [4]uint64{r.Start, r.Len, registerWP, 0}
+// Rouse ends Await, or the next one. It does not block.
+func (h *Handler) Rouse() {
+	if h.enter() {
+		defer h.leave()
+		h.ring()
+	}
+}
+
+func (h *Handler) ring() {
+	one := [8]byte{1}
+	_, _ = unix.Write(h.bell, one[:]) // fails if it rings already
+}
+
+// RegisterStores makes a range one that can be protected. It may have been registered before.
+func (h *Handler) RegisterStores(r Range) error { return h.register(r, registerWP) }
+
+// RegisterReads has each access to a range wait where the page tables have nothing: a page that is
+// punched out of its file, and written again, is such a one. It may have been registered before.
+func (h *Handler) RegisterReads(r Range) error { return h.register(r, registerReads) }
+
+func (h *Handler) register(r Range, mode uint64) error {
+	arg := [4]uint64{r.Start, r.Len, mode, 0}
 	return h.call(registerReq, unsafe.Pointer(&arg))
+}
+
+// Show lets the accesses to a range go on, and all that follow. The file has the pages.
+func (h *Handler) Show(r Range) error {
+	arg := [4]uint64{r.Start, r.Len, 0, 0}
+	err := h.call(continueReq, unsafe.Pointer(&arg))
+	if errors.Is(err, unix.EEXIST) { // it has no page to put there, and woke nobody
+		return h.call(wakeReq, unsafe.Pointer(&r))
+	}
+	return err
 }
 
 // Protect has the next store to each page of a range wait.
@@ -93,7 +139,7 @@ func (h *Handler) call(request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// Next returns the address of the page of a store that waits and was not returned before.
+// Next returns the address of the page of an access that waits and was not returned before.
 func (h *Handler) Next() (addr uint64, ok bool) {
 	if !h.enter() {
 		return 0, false
@@ -107,12 +153,13 @@ func (h *Handler) Next() (addr uint64, ok bool) {
 	return binary.NativeEndian.Uint64(b[faultAddress:]), true
 }
 
-// Close lets all stores go on, when the calls in hand have ended.
+// Close lets all accesses go on, when the calls in hand have ended. It ends Await.
 func (h *Handler) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.closed {
 		h.closed = true
+		h.ring()
 		h.closeUnused()
 	}
 }
@@ -138,6 +185,7 @@ func (h *Handler) leave() {
 func (h *Handler) closeUnused() {
 	if h.closed && h.calls == 0 {
 		_ = unix.Close(h.fd) // there is nothing to write back
+		_ = unix.Close(h.bell)
 	}
 }
 

@@ -119,14 +119,9 @@ type books struct {
 	Sessions []struct {
 		Command   []string `json:"command"`
 		Processes []struct {
-			PID   int    `json:"pid"`
-			Name  string `json:"name"`
-			Files []struct {
-				QPs []struct {
-					RateMbps float64  `json:"rate_mbps"`
-					Groups   []string `json:"multicast_groups"`
-				} `json:"qps"`
-			} `json:"files"`
+			PID   int        `json:"pid"`
+			Name  string     `json:"name"`
+			Files []bookFile `json:"files"`
 		} `json:"processes"`
 		CMIDs []struct {
 			State string `json:"state"`
@@ -139,6 +134,18 @@ type books struct {
 		Connections int `json:"connections"`
 		Ports       int `json:"ports"`
 	} `json:"cm"`
+}
+
+// bookFile is an open device.
+type bookFile struct {
+	QPs []struct {
+		RateMbps float64  `json:"rate_mbps"`
+		Groups   []string `json:"multicast_groups"`
+	} `json:"qps"`
+	Doorbells struct {
+		How string `json:"how"`
+		Why string `json:"why"`
+	} `json:"doorbells"`
 }
 
 func (b books) objects() int {

@@ -37,6 +37,7 @@ ibv_query_rt_values_ex: 0
   50 ms are at least 30 ms: 1
 mlx5dv_get_clock_info: 0
   is now: 1
+  older than 1 ms after a pause, more than 3 times of 10: 0
 ibv_alloc_null_mr: 0
   WRITE: 0
   zeros, and no more: 1

@@ -36,6 +36,7 @@ type parallel struct {
 	start   []string
 	version []string
 	word    string // in front of the version
+	silent  bool   // UCX is told no device: it chooses one
 }
 
 // What Open MPI needs to be told: it takes UCX by itself only for adapters whose
@@ -93,8 +94,10 @@ func (p parallel) command(t *testing.T, r release, n int, devices ...string) (ar
 		t.Fatal(err)
 	}
 	argv = slices.Concat(p.start, []string{"-n", strconv.Itoa(n), r.path(p.build(t)), r.path(f.Name())})
-	env := []string{"env", "UCX_TLS=ib", ucxDevices(devices...),
-		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
+	env := []string{"env", "UCX_TLS=ib", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
+	if !p.silent {
+		env = append(env, ucxDevices(devices...))
+	}
 	return append(env, r.argv(argv...)...), f.Name()
 }
 

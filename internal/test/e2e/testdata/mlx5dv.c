@@ -74,7 +74,9 @@ static void clocks(struct ibv_context *ctx)
 {
 	struct ibv_values_ex a = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK}, b = a;
 	struct mlx5dv_clock_info info;
+	struct timespec before;
 	int64_t ns;
+	int old = 0;
 
 	SAY("ibv_query_rt_values_ex", ibv_query_rt_values_ex(ctx, &a));
 	usleep(50000);
@@ -84,6 +86,15 @@ static void clocks(struct ibv_context *ctx)
 	SAY("mlx5dv_get_clock_info", mlx5dv_get_clock_info(ctx, &info));
 	ns = mlx5dv_ts_to_ns(&info, b.raw_clock.tv_nsec) / 1000000000 - time(NULL);
 	SAY("  is now", ns > -10 && ns < 10);
+	for (int i = 0; i < 10; i++) {
+		usleep(20000);
+		clock_gettime(CLOCK_REALTIME, &before);
+		ibv_query_rt_values_ex(ctx, &a);
+		mlx5dv_get_clock_info(ctx, &info);
+		ns = mlx5dv_ts_to_ns(&info, a.raw_clock.tv_nsec);
+		old += ns < before.tv_sec * 1000000000 + before.tv_nsec - 1000000;
+	}
+	SAY("  older than 1 ms after a pause, more than 3 times of 10", old > 3);
 }
 
 /* The end writes to itself and reads from itself. */
