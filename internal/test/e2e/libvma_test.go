@@ -37,8 +37,8 @@ var vmaPrograms = []struct{ name, server, ready, client, end string }{
 		"iperf3 -u -b 10M -t 2 -c 10.88.0.1 -p " + vmaPort, "iperf Done."},
 }
 
-// TestLibvma: sockets over raw packet queue pairs, of two programs of an ordinary user, and across a
-// veth. GORXE_LIBVMA has the path of the library (make libvma).
+// TestLibvma: sockets over raw packet queue pairs, of two programs of an ordinary user, and across
+// a veth. GORXE_LIBVMA has the path of the library (make libvma).
 func TestLibvma(t *testing.T) {
 	library := os.Getenv("GORXE_LIBVMA")
 	if native != "" || library == "" {
@@ -89,8 +89,8 @@ func TestLibvma(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "vma.pcapng")
 		da := startDaemon(t, a, "--device", "mlx5_0=eth0", "--pcap", file)
 		db := startDaemon(t, b, "--device", "mlx5_0=eth0")
-		// libvma reads the interface's address in sysfs, and that has those of the namespace where it
-		// was mounted.
+		// libvma reads the interface's address in sysfs, and that has those of the namespace where
+		// it was mounted.
 		runAt := func(d *daemon) func(*testing.T, ...string) *proc {
 			return func(t *testing.T, argv ...string) *proc {
 				return start(t, d.host, d.env(), append([]string{"unshare", "-m", "sh", "-c", `mount -t sysfs sysfs /sys && exec "$@"`, "sh",
