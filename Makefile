@@ -33,7 +33,7 @@ PACKETS    ?= 1000000
 PREFIX     ?= $(if $(shell test -w /usr/local && echo yes),/usr/local,$(HOME)/.local)
 
 .DEFAULT_GOAL := help
-.PHONY: help have-go install uninstall build pictures packages debians test-packages test-containers test-kubernetes test-labs test-sanitizers demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
+.PHONY: help have-go install uninstall build pictures packages debians test-packages test-containers test-kubernetes test-labs test-sanitizers test-libvma demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,11 @@ test-labs: ## Test examples/labs with podman-compose, docker-compose, Slurm and 
 test-sanitizers: ## Test dist/include/gorxe_sanitize.h with MemorySanitizer and ThreadSanitizer
 	@./scripts/setup.sh sanitizers
 	GORXE_E2E=full $(GO) test -timeout 10m -count=1 -run TestSanitizers ./internal/test/e2e
+
+test-libvma: ## Compile libvma from GitHub, or from LIBVMA_SOURCE, and test it with sockperf and iperf3
+	@./scripts/setup.sh libvma
+	./scripts/libvma.sh bin/libvma
+	GORXE_LIBVMA=$(CURDIR)/bin/libvma/libvma.so $(GO) test -timeout 20m -count=1 -v -run TestLibvma ./internal/test/e2e
 
 demo: have-go ## Run stock RDMA programs under gorxe run, then two devices over UDP
 	@./scripts/setup.sh demo

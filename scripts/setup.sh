@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests call and that this machine lacks. With the argument
 # "demo" it installs those that `make demo` runs, with "packages" those of
-# `make test-packages`, and likewise with "containers", "kubernetes", "labs" and "sanitizers". It
-# uses apt-get or dnf, says what it does, and does nothing if all programs are there.
+# `make test-packages`, and likewise with "containers", "kubernetes", "labs", "sanitizers" and
+# "libvma". It uses apt-get or dnf, says what it does, and does nothing if all programs are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -81,6 +81,24 @@ if [ "$what" = sanitizers ]; then
 	need clang clang command -v clang
 	need libclang-rt-dev compiler-rt sh -c 'ls "$(clang -print-resource-dir)"/lib/*/libclang_rt.msan*.a'
 	need libibverbs-dev rdma-core-devel test -e /usr/include/infiniband/verbs.h
+fi
+if [ "$what" = libvma ]; then
+	need git git command -v git
+	need autoconf autoconf command -v autoreconf
+	need automake automake command -v automake
+	need libtool libtool command -v libtoolize
+	need make make command -v make
+	need pkg-config pkgconf command -v pkg-config
+	need g++ gcc-c++ command -v g++
+	need libnl-3-dev libnl3-devel pkg-config --exists libnl-3.0
+	need libnl-route-3-dev libnl3-devel pkg-config --exists libnl-route-3.0
+	need libibverbs-dev rdma-core-devel test -e /usr/include/infiniband/mlx5dv.h
+	need librdmacm-dev rdma-core-devel test -e /usr/include/rdma/rdma_cma.h
+	need sockperf sockperf command -v sockperf
+	need iperf3 iperf3 command -v iperf3
+	need nftables nftables command -v nft
+	need iproute2 iproute command -v ip
+	need tshark wireshark-cli command -v tshark
 fi
 if [ "$what" = packages ] || [ "$what" = containers ] || [ "$what" = kubernetes ] || [ "$what" = labs ]; then
 	need mmdebstrap - command -v mmdebstrap

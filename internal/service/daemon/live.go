@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/rocev2"
@@ -16,10 +17,12 @@ import (
 // live captures for programs that follow, as gorxe extcap. While there are some, the devices have a
 // Tap, also without --pcap.
 type live struct {
-	talks sync.WaitGroup
-	mu    sync.Mutex // below
-	conns map[*rocev2.Follower]*proto.Conn
-	tap   *rocev2.Tap // nil: there are no followers, or the devices have the Tap of --pcap anyway
+	segments segment.Users // of raw packets, whose frames are captured with the devices' packets
+	talks    sync.WaitGroup
+	mu       sync.Mutex // below
+	conns    map[*rocev2.Follower]*proto.Conn
+	// nil: there are no followers, or the devices have the Tap of --pcap anyway
+	tap   *rocev2.Tap
 	ended bool
 }
 
@@ -100,10 +103,10 @@ func (s *Server) setTaps(tap *rocev2.Tap, work rxe.WorkTap) {
 // setFrameTap sets what captures the frames of raw packet queue pairs; nil: nothing does.
 func (s *Server) setFrameTap(tap *rocev2.Tap) {
 	if tap == nil {
-		s.segments.Capture(nil)
+		s.live.segments.Capture(nil)
 		return
 	}
-	s.segments.Capture(tap)
+	s.live.segments.Capture(tap)
 }
 
 // liveTalk sends packets as they come, until the client or the daemon ends. The

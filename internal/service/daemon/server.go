@@ -21,7 +21,6 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/sched"
-	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
@@ -79,12 +78,10 @@ type Server struct {
 	live    live
 	journal *work.Journal // of a verdict; nil: none
 	devices []*device
-	// segments are those of raw packets
-	segments segment.Users
-	cm       *rdmacm.Manager // of all sessions: they share the network namespace's port spaces
-	tree     *tree.Tree
-	netlink  netlinkDevices
-	netns    atomic.Bool // netlink answers that it is exclusive
+	cm      *rdmacm.Manager // of all sessions: they share the network namespace's port spaces
+	tree    *tree.Tree
+	netlink netlinkDevices
+	netns   atomic.Bool // netlink answers that it is exclusive
 
 	cmNumbers atomic.Uint32 // of the ids that programs have made
 	answer    func(*os.File, trap.ServeConfig) (answerer, error)
@@ -173,7 +170,7 @@ func (s *Server) open() (err error) {
 	s.polling = sched.NewPolling(readers.Avoid)
 	s.setFrameTap(s.tap)
 	shared := common{
-		ecn: &ecn, tap: s.tap, work: s.work(), threads: readers, class: s.class, segments: &s.segments, log: s.log,
+		ecn: &ecn, tap: s.tap, work: s.work(), threads: readers, class: s.class, segments: &s.live.segments, log: s.log,
 	}
 	var devices []tree.Device
 	s.cfg.Devices = slices.Clone(s.cfg.Devices)

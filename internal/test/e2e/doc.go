@@ -11,6 +11,7 @@
 //	GORXE_KILLS_EACH=200 how many keepers and fronts are killed, and others without traffic (a tenth)
 //	GORXE_MPI_RUNS=50    how often four MPI processes run on these processors (2)
 //	GORXE_NCCL_SEEDS=1000 how many seeds examples/ncclnet has (10); GORXE_NCCL_FIRST is the first
+//	GORXE_LIBVMA=PATH    also TestLibvma, with that library (make test-libvma)
 //	GORXE_E2E_NATIVE=rxe0  without gorxe, on that device of the kernel's, to
 //	                     check the cases themselves (in a virtual machine)
 package e2e

@@ -23,13 +23,13 @@ const (
 	pathFlag2       // always, but fstat's forms as statAt0; AT_ flags are args[2]
 	pathFlag3       // the same with args[3]
 	netlink         // NETLINK_RDMA
-	contiguous      // never, but refused: the descriptor args[4] as ourAt0, at an offset in Contiguous
+	contiguous      // never, but refused if args[4] is as with ourAt0, and the offset is libmlx5's
 )
 
 // Where libmlx5 maps queues of a device's file if MLX_QP_ALLOC_TYPE and the like ask for contiguous
-// pages (MLX5_IB_MMAP_GET_CONTIGUOUS_PAGES, with the logarithm of the size). Two queues of a size have
-// one offset, so a file cannot serve them. It then allocates memory, as with a kernel, whose answer
-// is the same (mlx5_ib_mmap).
+// pages (MLX5_IB_MMAP_GET_CONTIGUOUS_PAGES, with the logarithm of the size). Two queues of a size
+// have one offset, so a file cannot serve them. The answer is the kernel's (mlx5_ib_mmap), after
+// which libmlx5 allocates memory.
 const (
 	ContiguousFrom, ContiguousTo = 1 << 20, 2 << 20
 	contiguousErrno              = unix.ENOSYS
