@@ -166,10 +166,9 @@ func (o *orphan) unnoted(cq *orphanCQ) {
 				forward(&q.taken, counter+1)
 			}
 		default: // of a receive
-			switch q.kind {
-			case labelBothQP:
+			if q.kind == labelBothQP {
 				forward(&q.taken, counter+1)
-			case labelPartsQP: // more of the request may have been left
+			} else if q.kind == labelPartsQP { // strides of the request may be left
 				forward(&q.taken, binary.BigEndian.Uint16(b[cqeWQE:]))
 			}
 		}
