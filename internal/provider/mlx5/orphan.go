@@ -166,10 +166,12 @@ func (o *orphan) unnoted(cq *orphanCQ) {
 				forward(&q.taken, counter+1)
 			}
 		default: // of a receive
-			if q.kind == labelBothQP {
+			switch q.kind {
+			case labelBothQP:
 				forward(&q.taken, counter+1)
-			} else if q.kind == labelPartsQP { // strides of the request may be left
+			case labelPartsQP: // strides of the request may be left
 				forward(&q.taken, binary.BigEndian.Uint16(b[cqeWQE:]))
+			default: // it receives nothing
 			}
 		}
 	}
