@@ -90,8 +90,8 @@ func TestRawSend(t *testing.T) {
 	}
 }
 
-// TestRawReceive: a completion says of a frame what libmlx5 and DPDK look for. It names a VLAN if the
-// tag is not in the buffer.
+// TestRawReceive: a completion says of a frame what libmlx5 and DPDK look for. It names a VLAN if
+// the tag is not in the buffer.
 func TestRawReceive(t *testing.T) {
 	for _, strip := range []bool{false, true} {
 		a, b := rawTwo(t, strip)

@@ -169,8 +169,9 @@ func (o *orphan) unnoted(cq *orphanCQ) {
 			switch q.kind {
 			case labelBothQP:
 				forward(&q.taken, counter+1)
-			case labelPartsQP: // more of the request may have been left
+			case labelPartsQP: // strides of the request may be left
 				forward(&q.taken, binary.BigEndian.Uint16(b[cqeWQE:]))
+			default: // it receives nothing
 			}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DPDK's testpmd drives an adapter without the kernel, and without DevX by flow rules of verbs. Huge
-// pages are not to be had everywhere.
+// DPDK's testpmd drives an adapter's queues itself, and without DevX makes flow rules by verbs. It
+// uses no huge pages here, because few machines have some.
 type dpdk struct {
 	release
 	common []string
@@ -71,8 +71,8 @@ func (p *testpmd) finish() string {
 	return p.ok()
 }
 
-// TestDPDK: testpmd of two releases sends and receives, within a daemon and across a veth: by a
-// queue whose requests take a frame, by one that has strides, and by four.
+// TestDPDK: testpmd of two releases sends and receives, within a daemon and across a veth. Its
+// queues have requests for a frame or for many, and are one or four.
 func TestDPDK(t *testing.T) {
 	if native != "" || !selection.takes(complete) {
 		return

@@ -20,7 +20,9 @@ const mlx5dvSays = `mlx5dv_is_supported: 1
 mlx5dv_query_device: 0
   CQE version 1: 1
   padding: 1
-  compression: 0
+  compression: 64
+  strides: 15
+  of bytes: 13
   clock: 1
   host time: 1000000000
   LAG: 0
@@ -33,6 +35,15 @@ mlx5dv_init_obj of a domain: 0
 mlx5dv_query_port: 0
   flags: 0
 mlx5dv_query_port of port 2: 22
+mlx5dv_create_cq, compressed: 0
+mlx5dv_create_wq, striding: 0
+  max_wr: 4
+ibv_modify_wq: 0
+mlx5dv_init_obj of a work queue: 0
+  stride: 32
+ibv_destroy_wq: 0
+ibv_destroy_cq: 0
+mlx5dv_create_wq with short strides: 22
 ibv_query_rt_values_ex: 0
   50 ms are at least 30 ms: 1
 mlx5dv_get_clock_info: 0

@@ -42,7 +42,8 @@ static int post(struct end *e, enum ibv_wr_opcode op, uint64_t addr, uint32_t le
 static void look(struct ibv_context *ctx, struct end *e)
 {
 	struct mlx5dv_context dv = {.comp_mask = MLX5DV_CONTEXT_MASK_DYN_BFREGS | MLX5DV_CONTEXT_MASK_CQE_COMPRESION |
-		MLX5DV_CONTEXT_MASK_CLOCK_INFO_UPDATE | MLX5DV_CONTEXT_MASK_HCA_CORE_CLOCK | MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS};
+		MLX5DV_CONTEXT_MASK_CLOCK_INFO_UPDATE | MLX5DV_CONTEXT_MASK_HCA_CORE_CLOCK | MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS |
+		MLX5DV_CONTEXT_MASK_STRIDING_RQ};
 	struct mlx5dv_qp qp = {};
 	struct mlx5dv_cq cq = {};
 	struct mlx5dv_pd pd = {};
@@ -54,6 +55,8 @@ static void look(struct ibv_context *ctx, struct end *e)
 	SAY("  CQE version 1", !!(dv.flags & MLX5DV_CONTEXT_FLAGS_CQE_V1));
 	SAY("  padding", !!(dv.flags & MLX5DV_CONTEXT_FLAGS_CQE_128B_PAD));
 	SAY("  compression", dv.cqe_comp_caps.max_num);
+	SAY("  strides", dv.striding_rq_caps.max_single_wqe_log_num_of_strides);
+	SAY("  of bytes", dv.striding_rq_caps.max_single_stride_log_num_of_bytes);
 	SAY("  clock", (dv.comp_mask & MLX5DV_CONTEXT_MASK_HCA_CORE_CLOCK) && dv.hca_core_clock);
 	SAY("  host time", dv.max_clock_info_update_nsec);
 	SAY("  LAG", !!(dv.comp_mask & MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS));
@@ -68,6 +71,35 @@ static void look(struct ibv_context *ctx, struct end *e)
 	SAY("mlx5dv_query_port", mlx5dv_query_port(ctx, 1, &port));
 	SAY("  flags", port.flags);
 	SAY("mlx5dv_query_port of port 2", mlx5dv_query_port(ctx, 2, &port));
+}
+
+/* A queue of compressed completions, and a striding receive queue, as DPDK makes them. */
+static void striding(struct ibv_context *ctx, struct end *e)
+{
+	struct ibv_cq_init_attr_ex cq = {.cqe = 16};
+	struct mlx5dv_cq_init_attr own_cq = {.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE,
+		.cqe_comp_res_format = MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX};
+	struct ibv_wq_init_attr wq = {.wq_type = IBV_WQT_RQ, .max_wr = 4, .max_sge = 1, .pd = e->pd};
+	struct mlx5dv_wq_init_attr own_wq = {.comp_mask = MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ,
+		.striding_rq_attrs = {.single_stride_log_num_of_bytes = 11, .single_wqe_log_num_of_strides = 6}};
+	struct ibv_wq_attr ready = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY};
+	struct mlx5dv_rwq rwq = {};
+	struct mlx5dv_obj obj = {.rwq.out = &rwq};
+	struct ibv_cq_ex *ex = mlx5dv_create_cq(ctx, &cq, &own_cq);
+
+	SAY("mlx5dv_create_cq, compressed", ex ? 0 : errno);
+	wq.cq = ibv_cq_ex_to_cq(ex);
+	obj.rwq.in = mlx5dv_create_wq(ctx, &wq, &own_wq);
+	SAY("mlx5dv_create_wq, striding", obj.rwq.in ? 0 : errno);
+	SAY("  max_wr", wq.max_wr);
+	SAY("ibv_modify_wq", ibv_modify_wq(obj.rwq.in, &ready));
+	SAY("mlx5dv_init_obj of a work queue", mlx5dv_init_obj(&obj, MLX5DV_OBJ_RWQ));
+	SAY("  stride", rwq.stride);
+	SAY("ibv_destroy_wq", ibv_destroy_wq(obj.rwq.in));
+	SAY("ibv_destroy_cq", ibv_destroy_cq(wq.cq));
+	own_wq.striding_rq_attrs.single_stride_log_num_of_bytes = 5;
+	wq.cq = e->cq;
+	SAY("mlx5dv_create_wq with short strides", mlx5dv_create_wq(ctx, &wq, &own_wq) ? 0 : errno);
 }
 
 static void clocks(struct ibv_context *ctx)
@@ -263,6 +295,7 @@ int main(int argc, char **argv)
 
 	connect_to(&e, &self);
 	look(ctx, &e);
+	striding(ctx, &e);
 	clocks(ctx);
 	null_memory(&e, buf);
 	domains(ctx, buf);
