@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sched/standby"
 	"github.com/gorxe/gorxe/internal/sys/clock"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
@@ -270,5 +271,23 @@ x-y rw-s z FILE
 	}
 	if self := must.Get[[]byte](t)(os.ReadFile("/proc/self/maps")); len(placesOf(string(self), p.file, list, nil)) != 2 {
 		t.Errorf("not the pages of this process: %s", self)
+	}
+}
+
+// TestNextWorker: a worker that takes the place of a blocked one serves what that one may have seen
+// and not come to: the register does not say it any more.
+func TestNextWorker(t *testing.T) {
+	a, b := two(t, rxe.QPRC)
+	taken := a.sends(b)
+	if taken() == a.posted {
+		t.Fatal("the doorbell was served before it rang")
+	}
+	next := worker{poller: &a.ctx.poller, Worker: new(standby.Worker), all: true}
+	if found, inPlace := next.look(); !found || !inPlace || taken() != a.posted {
+		t.Errorf("found: %t, in place: %t, %d of %d blocks", found, inPlace, taken(), a.posted)
+	}
+	a.completes()
+	if found, _ := next.look(); found {
+		t.Error("the second look is at all queues, too")
 	}
 }
