@@ -282,12 +282,22 @@ func TestNextWorker(t *testing.T) {
 	if taken() == a.posted {
 		t.Fatal("the doorbell was served before it rang")
 	}
-	next := worker{poller: &a.ctx.poller, Worker: new(standby.Worker), all: true}
-	if found, inPlace := next.look(); !found || !inPlace || taken() != a.posted {
-		t.Errorf("found: %t, in place: %t, %d of %d blocks", found, inPlace, taken(), a.posted)
+	looks := make(chan bool, 2)
+	watch := standby.NewWatch(standby.CallLimit)
+	defer watch.Close()
+	role := watch.Start(1, func(in *standby.Worker) {
+		next := worker{poller: &a.ctx.poller, Worker: in, all: true}
+		for range cap(looks) {
+			found, _ := next.look()
+			looks <- found
+		}
+	})
+	defer role.Stop(stopTimeout)
+	if !<-looks || taken() != a.posted {
+		t.Errorf("%d of %d blocks were served", taken(), a.posted)
 	}
-	a.completes()
-	if found, _ := next.look(); found {
+	if <-looks {
 		t.Error("the second look is at all queues, too")
 	}
+	a.completes()
 }
