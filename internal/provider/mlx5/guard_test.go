@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sched/standby"
 	"github.com/gorxe/gorxe/internal/sys/clock"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
@@ -271,4 +272,32 @@ x-y rw-s z FILE
 	if self := must.Get[[]byte](t)(os.ReadFile("/proc/self/maps")); len(placesOf(string(self), p.file, list, nil)) != 2 {
 		t.Errorf("not the pages of this process: %s", self)
 	}
+}
+
+// TestNextWorker: a worker that takes the place of a blocked one serves what that one may have seen
+// and not come to: the register does not say it any more.
+func TestNextWorker(t *testing.T) {
+	a, b := two(t, rxe.QPRC)
+	taken := a.sends(b)
+	if taken() == a.posted {
+		t.Fatal("the doorbell was served before it rang")
+	}
+	looks := make(chan bool, 2)
+	watch := standby.NewWatch(standby.CallLimit)
+	defer watch.Close()
+	role := watch.Start(1, func(in *standby.Worker) {
+		next := worker{poller: &a.ctx.poller, Worker: in, all: true}
+		for range cap(looks) {
+			found, _ := next.look()
+			looks <- found
+		}
+	})
+	defer role.Stop(stopTimeout)
+	if !<-looks || taken() != a.posted {
+		t.Errorf("%d of %d blocks were served", taken(), a.posted)
+	}
+	if <-looks {
+		t.Error("the second look is at all queues, too")
+	}
+	a.completes()
 }

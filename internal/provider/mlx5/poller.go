@@ -16,8 +16,7 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// poller is the thread that looks at the registers of an open. Another one takes its place when the
-// memory of a program blocks it.
+// poller looks at the registers of an open, with one worker at a time.
 type poller struct {
 	c        *userContext
 	class    *sched.Class
@@ -26,11 +25,18 @@ type poller struct {
 	stopping atomic.Bool
 	napping  atomic.Uint32 // 1 while the thread is in a long pause, which wake ends
 	looks    atomic.Uint64 // so far
+}
 
-	// Those of the thread at work:
+// worker is a thread of the poller. Another one takes its place when the memory of a program blocks
+// it. So it shares nothing with that one, which begins with a look at all queues: this one may have
+// cleared registers that it does not come to.
+type worker struct {
+	*poller
+	*standby.Worker
 	policy sched.Polled
+	all    bool // the next look is at all queues
 	hit    []bool
-	rung   bool // the guard has a store that waits
+	rung   bool // the guard has an access that waits
 	ready  []*queuePair
 	spans  []rxe.Span
 	record [][4]byte
@@ -70,7 +76,6 @@ func (s *sharedWatch) stop(r *standby.Role) {
 
 func (p *poller) init(c *userContext, class *sched.Class) {
 	p.c, p.class = c, class
-	p.policy = sched.Polled{Processors: runtime.NumCPU(), Ready: procfs.Ready}
 }
 
 // start starts the thread, once.
@@ -97,7 +102,7 @@ func (p *poller) wake() {
 	}
 }
 
-func (p *poller) run(w *standby.Worker) {
+func (p *poller) run(in *standby.Worker) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	exact := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) == nil // or 50 µs more pass
@@ -108,41 +113,44 @@ func (p *poller) run(w *standby.Worker) {
 	}()
 	thread := sched.Thread{Class: p.class}
 	defer thread.End()
-	g := &p.c.guard
-	if g.armed.Load() { // the worker before this one was blocked
-		w.Enter()
-		g.release()
-		if !w.Leave() {
-			return
-		}
+	w := worker{poller: p, Worker: in, all: true, policy: sched.Polled{Processors: runtime.NumCPU(), Ready: procfs.Ready}}
+	if p.c.guard.armed.Load() && !w.call(p.c.guard.release) { // the worker before this one was blocked
+		return
 	}
 	for !p.stopping.Load() {
-		found, inPlace := p.look(w)
+		found, inPlace := w.look()
 		if !inPlace {
 			return
 		}
-		pause := p.policy.Observe(sched.Now(), found, p.guarding())
-		thread.UpdateClass(p.policy.Class())
-		if !p.wait(w, pause) {
+		pause := w.policy.Observe(sched.Now(), found, w.guarding())
+		thread.UpdateClass(w.policy.Class())
+		if !w.wait(pause) {
 			return
 		}
 	}
 }
 
+// call calls what may block. It reports whether the worker is still in its place.
+func (w *worker) call(f func()) (inPlace bool) {
+	w.Enter()
+	f()
+	return w.Leave()
+}
+
 // guarding returns what of the program a guarded pause does not miss.
-func (p *poller) guarding() sched.Guarding {
-	c, r := p.c.guard.covered.Load(), p.c.doorbells.current.Load()
-	if c == p.covered && r == p.ringing {
-		return p.covers
+func (w *worker) guarding() sched.Guarding {
+	c, r := w.c.guard.covered.Load(), w.c.doorbells.current.Load()
+	if c == w.covered && r == w.ringing {
+		return w.covers
 	}
-	p.covered, p.ringing, p.covers = c, r, sched.Unguarded
+	w.covered, w.ringing, w.covers = c, r, sched.Unguarded
 	if c != nil {
-		p.covers = sched.Guarded
+		w.covers = sched.Guarded
 		if c.clock && c.has(r) {
-			p.covers = sched.Wholly
+			w.covers = sched.Wholly
 		}
 	}
-	return p.covers
+	return w.covers
 }
 
 // has reports whether all pages with these registers are covered.
@@ -159,21 +167,17 @@ func (c *covered) has(r *ringing) bool {
 }
 
 // wait waits until the next look. It reports whether the thread is still in its place.
-func (p *poller) wait(w *standby.Worker, pause sched.Pause) (inPlace bool) {
-	g := &p.c.guard
+func (w *worker) wait(pause sched.Pause) (inPlace bool) {
+	g := &w.c.guard
 	switch armed := g.armed.Load(); {
 	case pause.Guard && !armed:
-		w.Enter()
-		g.arm() // and look once more
-		return w.Leave()
+		return w.call(g.arm) // and look once more
 	case pause.Guard:
-		p.rung = g.await(pause.For)
+		w.rung = g.await(pause.For)
 	case armed:
-		w.Enter()
-		g.release()
-		return w.Leave()
+		return w.call(g.release)
 	default:
-		p.pause(pause.For)
+		w.pause(pause.For)
 	}
 	return true
 }
@@ -197,99 +201,114 @@ func (p *poller) pause(d time.Duration) {
 // look takes the doorbells that have rung. It reports whether there was something to do, and
 // whether the thread is still in its place. A store that has waited is seen once more when it
 // lands.
-func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
-	r := p.c.doorbells.current.Load()
+func (w *worker) look() (found, inPlace bool) {
+	r := w.c.doorbells.current.Load()
 	if r == nil {
 		r = &ringing{}
 	}
-	p.hit = append(p.hit[:0], make([]bool, len(r.words))...)
-	p.looks.Add(1)
-	p.c.clock.tick()
-	ok := p.c.pages.take(r.words, func(i int) { p.hit[i], found = true, true })
+	w.hit = append(w.hit[:0], make([]bool, len(r.words))...)
+	w.looks.Add(1)
+	w.c.clock.tick()
+	ok := w.c.pages.take(r.words, func(i int) { w.hit[i], found = true, true })
 	if !ok {
-		p.stopping.Store(true)
+		w.stopping.Store(true)
 	}
-	g := &p.c.guard
-	if !found && !p.rung {
+	if !found && !w.rung && !w.all {
 		return false, true
 	}
-	w.Enter()
-	if p.rung {
-		g.rung(func(page *page) { p.mark(r, page) })
+	g := &w.c.guard
+	if w.rung && !w.call(func() { g.rung(func(page *page) { w.mark(r, page) }) }) {
+		return true, false
 	}
-	served := p.serve(r)
-	if p.rung { // the access needs time to land, or it would wait again
-		p.c.clock.tick()
-		g.release()
-		p.rung, served = false, true
+	if w.all {
+		w.all = false
+		for i := range w.hit {
+			w.hit[i] = true
+		}
 	}
-	return served, w.Leave()
+	if found, inPlace = w.serve(r); !inPlace || !w.rung {
+		return found, inPlace
+	}
+	w.rung = false // the access needs time to land, or it would wait again
+	return true, w.call(func() { w.c.clock.tick(); g.release() })
 }
 
 // mark adds the registers of a page to those that have rung.
-func (p *poller) mark(r *ringing, page *page) {
-	for i, w := range r.words {
-		if w.page == page {
-			p.hit[i] = true
+func (w *worker) mark(r *ringing, page *page) {
+	for i, at := range r.words {
+		if at.page == page {
+			w.hit[i] = true
 		}
 	}
 }
 
-// serve serves what has rung, and reports whether there was something. A batch of each queue pair
-// comes before the second one of any.
-func (p *poller) serve(r *ringing) (served bool) {
-	ready := p.ready[:0]
-	for i, hit := range p.hit {
-		switch {
-		case !hit:
-		case r.qps[i] == nil:
-			served = true
-			for _, q := range r.cqs {
-				q.ring.lookAtArm()
+// serve serves what has rung, and reports whether there was something, and whether the thread is
+// still in its place. A batch of each queue pair comes before the second one of any.
+func (w *worker) serve(r *ringing) (served, inPlace bool) {
+	ready := w.ready[:0]
+	if !w.call(func() {
+		for i, hit := range w.hit {
+			switch {
+			case !hit:
+			case r.qps[i] == nil:
+				served = true
+				for _, q := range r.cqs {
+					q.ring.lookAtArm()
+				}
+			default:
+				ready = w.posted(ready, r.qps[i])
 			}
-		default:
-			ready = p.posted(ready, r.qps[i])
 		}
+	}) {
+		return served, false
 	}
-	p.ready = ready
+	w.ready = ready
 	for len(ready) > 0 {
 		left := ready[:0]
 		for _, q := range ready {
 			before := q.send.index()
-			if q.send.take() {
+			w.Enter()
+			more := q.send.take()
+			if !w.Leave() {
+				if more { // the next worker may have left its mark here
+					q.send.serve()
+				}
+				return true, false
+			}
+			if more {
 				left = append(left, q)
 			}
 			served = served || q.send.index() != before
 		}
 		ready = left
 	}
-	return served
+	return served, true
 }
 
 // posted adds those queue pairs of a register whose records say that something is posted.
-func (p *poller) posted(list, qps []*queuePair) []*queuePair {
+func (w *worker) posted(list, qps []*queuePair) []*queuePair {
 	if len(qps) == 1 {
 		return append(list, qps[0]) // take reads the record with the first requests
 	}
 	for len(qps) > 0 {
 		n := min(len(qps), recordsAtOnce)
-		list = p.postedOf(list, qps[:n])
+		list = w.postedOf(list, qps[:n])
 		qps = qps[n:]
 	}
 	return list
 }
 
-func (p *poller) postedOf(list, qps []*queuePair) []*queuePair {
-	p.record = append(p.record[:0], make([][4]byte, len(qps))...)
-	p.spans = p.spans[:0]
+func (w *worker) postedOf(list, qps []*queuePair) []*queuePair {
+	w.record = append(w.record[:0], make([][4]byte, len(qps))...)
+	w.spans = w.spans[:0]
 	for i, q := range qps {
-		p.spans = append(p.spans, rxe.Span{VA: q.send.record + qpRecordSend, Buf: p.record[i][:]})
+		w.spans = append(w.spans, rxe.Span{VA: q.send.record + qpRecordSend, Buf: w.record[i][:]})
 	}
-	if qps[0].send.space.ReadV(p.spans) != nil {
+	if qps[0].send.space.ReadV(w.spans) != nil {
 		return append(list, qps...) // each finds out for itself
 	}
 	for i, q := range qps {
-		if uint16(binary.BigEndian.Uint32(p.record[i][:])) != q.send.index() {
+		if uint16(binary.BigEndian.Uint32(w.record[i][:])) != q.send.index() {
 			list = append(list, q)
 		}
 	}
