@@ -91,7 +91,7 @@ func TestBlame(t *testing.T) {
 		{Run{Report: &proto.Report{Sanitizer: &sanitize.Report{}}}, []string{"# Verdict: the program ended well\n", "The sanitizer found none.\n"}},
 		{Run{Trouble: "the daemon is ending"}, []string{"- It is not known, because the daemon is gone: the daemon is ending.\n"}},
 		{Run{Signal: "SIGKILL", Report: with(), Faults: []fault.Status{{Rule: "packet drop,opcode=A|B", Candidates: 9, Fired: 1}}}, []string{
-			"# Verdict: the program was killed by SIGKILL\n", "- **The fault rule** `packet drop,opcode=A|B`, on purpose: it hit 1 candidate.", `| packet drop,opcode=A\|B` + "` | 9 | 1 |\n"}},
+			"# Verdict: the program was killed by SIGKILL\n", "- **The fault rule** `packet drop,opcode=A|B`, on purpose: it fired once.", `| packet drop,opcode=A\|B` + "` | 9 | 1 |\n"}},
 	} {
 		c.run.Command, c.run.Duration = []string{"a`b", "c\nd"}, 1500*time.Millisecond
 		page := verdictOf(t, &c.run)
@@ -198,6 +198,9 @@ func TestOrder(t *testing.T) {
 					t.Fatalf("%q is missing, or not in its place, in:\n%s", s, page)
 				}
 				rest = after
+			}
+			if strings.Count(page, "its memory is gone") > 1 {
+				t.Errorf("a program that was killed is blamed for what came of it:\n%s", page)
 			}
 			if c.run.Report.Errors.Total > 0 && strings.Contains(page, "ended well") {
 				t.Errorf("there were errors, and the page says that the program ended well:\n%s", page)

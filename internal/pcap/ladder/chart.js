@@ -9,7 +9,7 @@
   const data = JSON.parse(by("plots").textContent);
   const budget = 4000, few = 100, least = 1000, rowHeight = 18; // marks of one kind, work requests, nanoseconds, pixels
   const ordinary = new Set(["sent", "ack", "response"]);
-  const names = { sent: "sent", ack: "ACK", response: "response", again: "sent again", rnr: "RNR NAK", nak: "NAK", cnp: "CNP", lost: "lost by a rule" };
+  const names = { sent: "sent", ack: "ACK", response: "response", again: "sent again", rnr: "RNR NAK", nak: "NAK", cnp: "CNP", hit: "delayed or changed by a rule", lost: "lost by a rule" };
   const whole = Math.max(data.span * 1.02, least);
   const view = { from: -whole * 0.01, to: whole };
   const lane = by("lane"), chosen = by("chosen");
@@ -82,7 +82,7 @@
   let colors = {};
   const readColors = () => {
     const style = getComputedStyle(root);
-    for (const name of ["ink", "dim", "line", "life", "card", "wire", "again", "nak", "bad", "clean", "violation", "focus"]) {
+    for (const name of ["ink", "dim", "line", "life", "card", "wire", "again", "nak", "bad", "clean", "violation", "focus", "hit"]) {
       colors[name] = style.getPropertyValue("--" + name).trim();
     }
     Object.assign(colors, { sent: colors.wire, ack: colors.life, response: colors.clean, rnr: colors.nak, cnp: colors.focus, lost: colors.bad });
@@ -150,7 +150,8 @@
   // rows are the lines of the timeline: processes with their hosts, and their queue pairs.
   const rows = [];
   data.lanes.forEach((l, i) => {
-    const of = l.host + (l.process ? ", " + l.process : "");
+    l.events = data.events.filter(e => e.qp && e.qp === l.qp);
+    const of = [l.host, l.process].filter(Boolean).join(", ") || "process not known";
     if (rows.length === 0 || rows[rows.length - 1].of !== of) {
       rows.push({ of: of, head: true });
     }
@@ -218,6 +219,15 @@
             last = to;
           }
         }
+      }
+      // Events of this queue pair are triangles that point down.
+      for (const e of l.events) {
+        g.fillStyle = e.bad ? colors.violation : colors.ink;
+        g.beginPath();
+        g.moveTo(box.x(e.at) - 5, y + 1);
+        g.lineTo(box.x(e.at) + 5, y + 1);
+        g.lineTo(box.x(e.at), y + 10);
+        g.fill();
       }
       // States have their names where there is room up to the next one.
       (l.states || []).forEach((s, k) => {
@@ -508,13 +518,18 @@
       return;
     }
     const row = Math.floor((y - timeline.box.top) / rowHeight);
+    const happened = list => list.filter(e => Math.abs(timeline.box.x(e.at) - x) < 7)
+      .sort((a, b) => Math.abs(timeline.box.x(a.at) - x) - Math.abs(timeline.box.x(b.at) - x))[0];
+    const tell = e => {
+      chosen.textContent = e.text + " ";
+      if (e.to) {
+        location.hash = e.to;
+      }
+    };
     if (row === 0) {
-      const event = data.events.find(e => Math.abs(timeline.box.x(e.at) - x) < 7);
+      const event = happened(data.events);
       if (event) {
-        chosen.textContent = event.text + " ";
-        if (event.to) {
-          location.hash = event.to;
-        }
+        tell(event);
       }
       return;
     }
@@ -525,6 +540,12 @@
       const at = timeAt(timeline, event), reach = (view.to - view.from) / Math.max(timeline.box.right - timeline.box.left, 1) * 4;
       const works = x > timeline.box.left ? requests(l).filter(q => q.posted - reach <= at && ended(q) + reach >= at) : [];
       const work = works.find(q => q.failed) || works[works.length - 1];
+      const mine = low ? null : happened(l.events);
+      if (mine) {
+        draw();
+        tell(mine);
+        return;
+      }
       if (work && low) {
         chooseWork(l, work);
         return;
@@ -622,7 +643,7 @@
   lane.addEventListener("change", redraw);
   data.lanes.forEach(l => {
     const option = document.createElement("option");
-    option.textContent = l.service + " " + l.host + " " + l.qp + " → " + l.peer;
+    option.textContent = [l.service, l.host, l.qp, "→", l.peer].filter(Boolean).join(" ");
     lane.append(option);
   });
   // The first to be shown is the one in which most went wrong.

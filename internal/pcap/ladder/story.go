@@ -15,6 +15,7 @@ type Story struct {
 	Title   string // how the run ended, as one line of Markdown
 	Command string
 	Started time.Time // times of the page count from here
+	Ran     time.Duration
 	Badges  []Badge
 	Sides   []Sentence // which side was at fault
 	Events  []Sentence // errors, and ends of processes, in their order
@@ -36,8 +37,9 @@ type Badge struct {
 type Sentence struct {
 	At   time.Time // zero: it is not known when
 	Text string
-	Bad  bool  // something is wrong
-	Work *Work // nil: it is about no work request
+	Bad  bool     // something is wrong
+	Work *Work    // nil: it is about no work request
+	QPN  wire.QPN // that it is about; 0: none
 }
 
 // Work names a work request, or a request of the peer.
