@@ -133,6 +133,7 @@ race: ## Run all tests under the race detector, with fewer simulation seeds
 e2e: setup $(DEVICEPLUGIN) ## Run every case of stock programs under gorxe run (KILLS=200)
 	@./scripts/setup.sh sanitizers
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
+	./scripts/promtool.sh bin
 	GORXE_E2E=full GORXE_KILLS=$(KILLS) GORXE_KILLS_EACH=$(KILLS) $(GO) run ./scripts/gotest -timeout 2h -count=1 ./internal/test/e2e
 
 interop: setup ## Test against Debian 12's rdma_rxe in an emulated machine: a selection

@@ -266,6 +266,45 @@
   };
 
   const psn = by("psn");
+  const asked = new Set(["sent", "again", "hit", "lost"]), answered = new Set(["ack", "response"]);
+  // drawWindow fills what is between the highest PSN sent and the highest one acknowledged.
+  const drawWindow = (box, seen) => {
+    const steps = [];
+    let rough = false;
+    for (const s of seen.filter(s => asked.has(s.kind.kind) || answered.has(s.kind.kind))) {
+      const up = asked.has(s.kind.kind), marks = s.part.marks;
+      rough = rough || marks.until !== marks.at;
+      for (let k = s.part.lo; k < s.part.hi; k++) {
+        steps.push([up ? marks.at[k] : marks.until[k], up, marks.most[k]]);
+      }
+    }
+    steps.sort((a, b) => a[0] - b[0] || b[1] - a[1]);
+    const g = box.g;
+    let sent = -Infinity, got = Infinity, last = 0, most = 0;
+    g.fillStyle = colors.wire;
+    g.globalAlpha = 0.15;
+    const fill = until => {
+      if (sent > got) {
+        g.fillRect(box.x(last), box.y(sent), Math.max(box.x(until) - box.x(last), 0.5), box.y(got) - box.y(sent));
+      }
+    };
+    for (const [at, up, p] of steps) {
+      fill(at);
+      if (got === Infinity) { // before the first packet in the view
+        got = up ? p - 1 : p;
+      }
+      if (up) {
+        sent = Math.max(sent, p);
+      } else {
+        got = Math.max(got, p);
+      }
+      most = Math.max(most, sent - got);
+      last = at;
+    }
+    fill(Math.min(view.to, whole));
+    g.globalAlpha = 1;
+    by("window").textContent = most > 0 ? (rough ? "about " : "at most ") + most + (most === 1 ? " packet" : " packets") + " under way" : "";
+  };
   const drawPSN = l => {
     const box = begin(psn, Math.max(300, Math.min(window.innerHeight * 0.5, 460)), 74), g = box.g;
     const seen = l.kinds.map(kind => ({ kind: kind, part: visible(kind, budget) }));
@@ -296,6 +335,7 @@
       g.fillText(hex(l, p), box.left - 5, box.y(p) + 4);
     }
     clip(box);
+    drawWindow(box, seen);
     // Work requests lie below the packets, if there are not too many; those that failed always.
     const works = requests(l).filter(r => r.psns && ended(r) >= view.from && r.posted <= view.to);
     const some = works.length <= few ? works : works.filter(r => r.failed).slice(0, few);

@@ -85,6 +85,7 @@ const probe = `<script>
   const first = span();
   key("psn", "Home");
   const whole = span();
+  seen.window = document.getElementById("window").textContent;
   seen.busy = whole > 2 * first; // nothing was sent in most of the run
   const work = canvas("psn").box.work[0];
   canvas("psn").dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: place.left + work.x2, clientY: place.top + work.y2 }));
@@ -127,7 +128,7 @@ type seenByChromium struct {
 	Closest                                       float64 // nanoseconds that the charts show
 	ChosenNAK, Back, Busy                         bool
 	FirstNotable, SecondNotable, BackTo, Chosen   string
-	Work, Mute                                    string
+	Work, Mute, Window                            string
 	Opened, Detail, Arrow, Dark                   bool
 	Contrast                                      float64
 }
@@ -200,6 +201,9 @@ func (s *seenByChromium) check(t *testing.T, dark bool) {
 	}
 	if s.Mute != "0x000bad → no packet: it failed " {
 		t.Errorf("a click on the event of a queue pair that sent nothing says %q", s.Mute)
+	}
+	if s.Window != "at most 16 packets under way" { // one message after the other
+		t.Errorf("the chart of PSNs says %q", s.Window)
 	}
 	if s.Dark != dark || s.Contrast < 4.5 { // WCAG AA
 		t.Errorf("dark %v, contrast %.1f", s.Dark, s.Contrast)
