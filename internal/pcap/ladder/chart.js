@@ -15,8 +15,8 @@
   const lane = by("lane"), chosen = by("chosen");
   let mark = null; // of the packet that was chosen
 
-  // Numbers of variable length.
-  const decode = (packed, spans) => {
+  // reader decodes numbers of variable length, some marks at a time.
+  const reader = (packed, spans) => {
     const text = atob(packed.points), n = packed.count;
     const out = { n: n, at: new Float64Array(n), psn: new Float64Array(n), number: new Float64Array(n) };
     out.until = spans ? new Float64Array(n) : out.at;
@@ -35,23 +35,67 @@
       const x = positive();
       return x % 2 === 1 ? -(x + 1) / 2 : x / 2;
     };
-    let at = 0, psn = 0, number = 0;
-    for (let k = 0; k < n; k++) {
-      out.at[k] = at += signed();
-      out.psn[k] = psn += signed();
-      out.number[k] = number += signed();
-      if (spans) {
-        out.until[k] = at + positive();
-        out.most[k] = psn + positive();
+    let at = 0, psn = 0, number = 0, k = 0;
+    // read returns true at the end.
+    const read = some => {
+      for (const end = Math.min(n, k + some); k < end; k++) {
+        out.at[k] = at += signed();
+        out.psn[k] = psn += signed();
+        out.number[k] = number += signed();
+        if (spans) {
+          out.until[k] = at + positive();
+          out.most[k] = psn + positive();
+        }
       }
-    }
-    return out;
+      return k === n;
+    };
+    return { out: out, read: read };
   };
 
-  // level returns a level of detail of one kind, 0 the finest. It is decoded when it is needed.
-  const level = (kind, i) => {
+  // Long levels of detail are decoded between the reader's actions, in slices of some milliseconds.
+  const jobs = [], slice = 8, portion = 4096; // milliseconds, marks
+  let drawn = 0;
+  const work = () => {
+    const until = performance.now() + slice;
+    let done = false;
+    while (jobs.length > 0 && performance.now() < until) {
+      const job = jobs[0];
+      job.reader = job.reader || reader(job.packed, job.i !== 0);
+      if (job.reader.read(portion)) {
+        job.kind.decoded[job.i] = job.reader.out;
+        jobs.splice(jobs.indexOf(job), 1);
+        done = true;
+      }
+    }
+    if (jobs.length === 0) {
+      root.dataset.decoded = "all";
+      draw();
+    } else {
+      if (done && performance.now() - drawn > 20 * slice) {
+        draw();
+        drawn = performance.now();
+      }
+      setTimeout(work, 0);
+    }
+  };
+
+  // level returns a level of detail of one kind, 0 the finest; null: it is not decoded yet.
+  const level = (kind, i, now) => {
+    const packed = i === 0 ? kind : kind.levels[i - 1];
     kind.decoded = kind.decoded || [];
-    return kind.decoded[i] = kind.decoded[i] || decode(i === 0 ? kind : kind.levels[i - 1], i !== 0);
+    kind.asked = kind.asked || [];
+    if (!kind.decoded[i] && (now || packed.count <= portion)) {
+      const all = reader(packed, i !== 0);
+      all.read(Infinity);
+      kind.decoded[i] = all.out;
+    } else if (!kind.asked[i] && !kind.decoded[i]) {
+      kind.asked[i] = true;
+      jobs.unshift({ kind: kind, i: i, packed: packed });
+      if (jobs.length === 1) {
+        setTimeout(work, 0);
+      }
+    }
+    return kind.decoded[i] || null;
   };
 
   // before returns how many times of a list are below t.
@@ -68,13 +112,19 @@
     return lo;
   };
 
-  // visible returns the marks of a kind in the view, at the finest level that is not too many.
+  // visible returns the marks of a kind in the view, at the finest level that is not too many, of
+  // those that are decoded.
   const visible = (kind, most) => {
+    let best = null;
     for (let i = (kind.levels || []).length; ; i--) {
-      const marks = level(kind, i);
+      const marks = level(kind, i, best === null);
+      if (marks === null) {
+        return best;
+      }
       const lo = Math.max(before(marks.at, view.from) - 1, 0), hi = before(marks.at, view.to);
+      best = { marks: marks, lo: lo, hi: hi };
       if (i === 0 || (hi - lo) * 16 > most) {
-        return { marks: marks, lo: lo, hi: hi };
+        return best;
       }
     }
   };
@@ -268,7 +318,11 @@
   const psn = by("psn");
   const asked = new Set(["sent", "again", "hit", "lost"]), answered = new Set(["ack", "response"]);
   // drawWindow fills what is between the highest PSN sent and the highest one acknowledged.
-  const drawWindow = (box, seen) => {
+  const drawWindow = (box, l, seen) => {
+    by("window").textContent = "";
+    if (l.service === "UD" || l.service === "UC") {
+      return; // nothing is acknowledged
+    }
     const steps = [];
     let rough = false;
     for (const s of seen.filter(s => asked.has(s.kind.kind) || answered.has(s.kind.kind))) {
@@ -303,7 +357,9 @@
     }
     fill(Math.min(view.to, whole));
     g.globalAlpha = 1;
-    by("window").textContent = most > 0 ? (rough ? "about " : "at most ") + most + (most === 1 ? " packet" : " packets") + " under way" : "";
+    if (most > 0) {
+      by("window").textContent = (rough ? "about " : "at most ") + most + (most === 1 ? " packet" : " packets") + " under way";
+    }
   };
   const drawPSN = l => {
     const box = begin(psn, Math.max(300, Math.min(window.innerHeight * 0.5, 460)), 74), g = box.g;
@@ -335,7 +391,7 @@
       g.fillText(hex(l, p), box.left - 5, box.y(p) + 4);
     }
     clip(box);
-    drawWindow(box, seen);
+    drawWindow(box, l, seen);
     // Work requests lie below the packets, if there are not too many; those that failed always.
     const works = requests(l).filter(r => r.psns && ended(r) >= view.from && r.posted <= view.to);
     const some = works.length <= few ? works : works.filter(r => r.failed).slice(0, few);
@@ -490,7 +546,7 @@
   const packetOf = (l, r) => {
     let best = null;
     for (const kind of r.psns ? l.kinds.filter(k => ["sent", "again", "lost"].includes(k.kind)) : []) {
-      const marks = level(kind, 0), from = place(l, r.psns[0]), to = place(l, r.psns[1]);
+      const marks = level(kind, 0, true), from = place(l, r.psns[0]), to = place(l, r.psns[1]);
       for (let k = before(marks.at, r.posted); k < marks.n && marks.at[k] <= ended(r); k++) {
         if (marks.psn[k] >= from && marks.psn[k] <= to && (best === null || marks.at[k] < best.at)) {
           best = { kind: kind.kind, at: marks.at[k], psn: marks.psn[k], number: marks.number[k] };
@@ -709,4 +765,8 @@
     }
   }).observe(root);
   redraw();
+  data.lanes.forEach(l => l.kinds.forEach(kind => level(kind, 0)));
+  if (jobs.length === 0) {
+    root.dataset.decoded = "all";
+  }
 })();

@@ -166,7 +166,7 @@ func TestChromium(t *testing.T) {
 		setting string // Chromium's number
 		dark    bool
 	}{{"light", "1", false}, {"dark", "0", true}} {
-		dom := look(t, browser, file, "--blink-settings=preferredColorScheme="+scheme.setting, "--virtual-time-budget=5000")
+		dom := look(t, browser, "file://"+file, "--blink-settings=preferredColorScheme="+scheme.setting, "--virtual-time-budget=5000")
 		for _, width := range widths {
 			t.Run(scheme.name+", "+width, func(t *testing.T) { saw(t, dom, width).check(t, scheme.dark) })
 		}
@@ -211,12 +211,12 @@ func (s *seenByChromium) check(t *testing.T, dark bool) {
 }
 
 // look returns the document after all probes have run.
-func look(t *testing.T, browser, file string, settings ...string) []byte {
+func look(t *testing.T, browser, url string, settings ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, browser, slices.Concat([]string{"--headless", "--no-sandbox", "--disable-gpu",
-		"--user-data-dir=" + t.TempDir(), "--dump-dom"}, settings, []string{"file://" + file})...)
+		"--user-data-dir=" + t.TempDir(), "--dump-dom"}, settings, []string{url})...)
 	dom, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("chromium: %v", err)
