@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -62,40 +63,9 @@ func TestMillion(t *testing.T) {
 	if err != nil {
 		testenv.Missing(t, "chromium is missing: make setup installs it")
 	}
-	const packets, flows = 1_000_000, 16
+	const packets = 1_000_000
 	c := Collector{Plot: new(plot.Collector)}
-	b := make([]byte, 12+4)
-	newPacket := func(op wire.Opcode, psn wire.PSN, q wire.QPN) wire.Packet {
-		clear(b)
-		b[0], b[2], b[3] = byte(op), 0xff, 0xff
-		b[5], b[6], b[7] = byte(q>>16), byte(q>>8), byte(q)
-		b[9], b[10], b[11] = byte(psn>>16), byte(psn>>8), byte(psn)
-		p, err := wire.Parse(b[:op.Info().HeaderLen])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	var pairs [flows][2]*conformance.Flow
-	for i := range pairs {
-		x := &conformance.Flow{ID: 2*i + 1, Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), QPN: wire.QPN(100 + i)}
-		y := &conformance.Flow{ID: 2*i + 2, Src: x.Dst, Dst: x.Src, QPN: wire.QPN(200 + i)}
-		x.Peer, y.Peer, pairs[i] = y, x, [2]*conformance.Flow{x, y}
-	}
-	start := time.Unix(1_700_000_000, 0)
-	for i := range packets {
-		of, n := pairs[i%flows], i/flows
-		p := capture.Packet{Number: i + 1, Time: start.Add(time.Duration(i) * 3 * time.Microsecond), Kind: capture.RoCEv2, Src: of[0].Src, Dst: of[0].Dst}
-		v := conformance.Verdict{Flow: of[0], Parsed: true, Class: conformance.ClassNew}
-		if v.Packet = newPacket(wire.RCSendOnly, wire.PSN(n/2), of[0].QPN); n%2 == 1 {
-			v.Flow, p.Src, p.Dst = of[1], of[1].Src, of[1].Dst
-			v.Packet = newPacket(wire.RCAck, wire.PSN(n/2), of[1].QPN)
-		} else if n%1000 == 0 {
-			v.Class = conformance.ClassRetransmission
-		}
-		p.Transport, p.TransportLen = b, len(v.Packet.Bytes())+wire.ICRCLen
-		c.Add(&p, &v)
-	}
+	fill(t, &c, packets)
 	var out bytes.Buffer
 	if err := c.WriteHTML(&out, "million", conformance.Summary{}, nil); err != nil {
 		t.Fatal(err)
@@ -134,5 +104,69 @@ func TestMillion(t *testing.T) {
 	t.Logf("%d packets: %d MB, a step takes %.0f ms, nine of ten less than %.0f ms, the slowest %.0f ms", packets, out.Len()>>20, took.Median, took.Tenth, took.Most)
 	if took.Median > 100 || out.Len() > 20<<20 {
 		t.Errorf("a step takes %.0f ms, the page has %d MB", took.Median, out.Len()>>20)
+	}
+}
+
+// fill gives a collector packets of 16 connections.
+func fill(t *testing.T, c *Collector, packets int) {
+	t.Helper()
+	const flows = 16
+	b := make([]byte, 12+4)
+	newPacket := func(op wire.Opcode, psn wire.PSN, q wire.QPN) wire.Packet {
+		clear(b)
+		b[0], b[2], b[3] = byte(op), 0xff, 0xff
+		b[5], b[6], b[7] = byte(q>>16), byte(q>>8), byte(q)
+		b[9], b[10], b[11] = byte(psn>>16), byte(psn>>8), byte(psn)
+		p, err := wire.Parse(b[:op.Info().HeaderLen])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	var pairs [flows][2]*conformance.Flow
+	for i := range pairs {
+		x := &conformance.Flow{ID: 2*i + 1, Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), QPN: wire.QPN(100 + i)}
+		y := &conformance.Flow{ID: 2*i + 2, Src: x.Dst, Dst: x.Src, QPN: wire.QPN(200 + i)}
+		x.Peer, y.Peer, pairs[i] = y, x, [2]*conformance.Flow{x, y}
+	}
+	start := time.Unix(1_700_000_000, 0)
+	for i := range packets {
+		of, n := pairs[i%flows], i/flows
+		p := capture.Packet{Number: i + 1, Time: start.Add(time.Duration(i) * 3 * time.Microsecond), Kind: capture.RoCEv2, Src: of[0].Src, Dst: of[0].Dst}
+		v := conformance.Verdict{Flow: of[0], Parsed: true, Class: conformance.ClassNew}
+		if v.Packet = newPacket(wire.RCSendOnly, wire.PSN(n/2), of[0].QPN); n%2 == 1 {
+			v.Flow, p.Src, p.Dst = of[1], of[1].Src, of[1].Dst
+			v.Packet = newPacket(wire.RCAck, wire.PSN(n/2), of[1].QPN)
+		} else if n%1000 == 0 {
+			v.Class = conformance.ClassRetransmission
+		}
+		p.Transport, p.TransportLen = b, len(v.Packet.Bytes())+wire.ICRCLen
+		c.Add(&p, &v)
+	}
+}
+
+// TestTenMillion: ten million packets need no more memory than a million, and their page says what
+// it has not. It runs with GORXE_E2E=full.
+func TestTenMillion(t *testing.T) {
+	if os.Getenv("GORXE_E2E") != "full" {
+		return
+	}
+	c := Collector{Plot: new(plot.Collector)}
+	fill(t, &c, 10_000_000)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	var out bytes.Buffer
+	if err := c.WriteHTML(&out, "ten million", conformance.Summary{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d MiB of memory, a page of %d MB", m.HeapAlloc>>20, out.Len()>>20)
+	if m.HeapAlloc > 128<<20 || out.Len() > 20<<20 {
+		t.Errorf("%d MiB of memory, a page of %d MB", m.HeapAlloc>>20, out.Len()>>20)
+	}
+	for _, want := range []string{"The charts have one of up to ", "9998", " packets left out"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
 	}
 }
