@@ -80,7 +80,7 @@ func TestTopJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[1]), &r); err != nil {
 		t.Fatal(err)
 	}
-	want := topQP{PID: 4194303, Program: "ib_write_bw\x1b[2J", Device: "rxe0", QPN: 0xfffff0, Type: "RC", State: "RTS", Queued: 32767, Sent: 1 << 19, Packets: 4, Lost: 2}
+	want := topQP{PID: 4194303, Program: "ib_write_bw\x1b[2J", Device: "rxe0", QP: "0xfffff0", Type: "RC", State: "RTS", Queued: 32767, Sent: 1 << 19, Packets: 4, Lost: 2}
 	if len(r.QueuePairs) != 1 || r.QueuePairs[0] != want || len(r.Devices) != 1 || r.Devices[0].Packets != 4 || !r.Time.Equal(now.at) {
 		t.Errorf("the report is %+v", r)
 	}
