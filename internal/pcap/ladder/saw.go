@@ -182,7 +182,7 @@ func (d *direction) acknowledged() string {
 	case d.told.Open > 0:
 		return text + ", and " + plural.Of(d.told.Open, "message") + " never"
 	case text != "":
-		return text + "; none is without an acknowledgement"
+		return text + "; every message was acknowledged"
 	}
 	return ""
 }

@@ -29,11 +29,11 @@ func TestSaw(t *testing.T) {
 		want []string // beginnings
 	}{
 		"loss": {contents(t, "netem_corrupt2.pcap"), []string{
-			"10.77.0.1 0x000026 → 10.77.0.2 0x000026 (RC): 45 messages in 420 request packets; the receiver missed a packet 8 times (NAK: PSN sequence error), first after 0.047 s; the sender waited 6 times until its timeout; 75 packets were sent again, first after 0.027 s; 298 answers were sent again; half of the messages were acknowledged within 18.9 ms, the slowest, sent after 0.465 s, within 39.4 ms; none is without an acknowledgement. NAK: packet 69 sent again: packet 20 flow 1",
+			"10.77.0.1 0x000026 → 10.77.0.2 0x000026 (RC): 45 messages in 420 request packets; the receiver missed a packet 8 times (NAK: PSN sequence error), first after 0.047 s; the sender waited 6 times until its timeout; 75 packets were sent again, first after 0.027 s; 298 answers were sent again; half of the messages were acknowledged within 18.9 ms, the slowest, sent after 0.465 s, within 39.4 ms; every message was acknowledged. NAK: packet 69 sent again: packet 20 flow 1",
 		}},
 		"connections": {contents(t, "rping.pcap"), []string{
 			"The connection manager: 10.77.0.1 sent REQ after 0.000000 s; 10.77.0.2 sent REP after 0.031212 s; ",
-			"10.77.0.1 0x000020 → 10.77.0.2 0x000020 (RC): 10 messages in 10 request packets; nothing was lost, sent again or refused; half of the messages were acknowledged within 1.8 ms, the slowest, sent after 0.153 s, within 3.8 ms; none is without",
+			"10.77.0.1 0x000020 → 10.77.0.2 0x000020 (RC): 10 messages in 10 request packets; nothing was lost, sent again or refused; half of the messages were acknowledged within 1.8 ms, the slowest, sent after 0.153 s, within 3.8 ms; every message was",
 			"10.77.0.2 0x000020 → 10.77.0.1 0x000020 (RC): 20 messages in 20 request packets; nothing was lost",
 		}},
 		"refusals": {contents(t, "allops_err_gid1.pcap"), []string{
