@@ -70,6 +70,9 @@ func sentences(list []event) (out []ladder.Sentence) {
 		}
 		if x := e.record; x != nil && x.PeerQPN != 0 && (x.Kind == explain.Completion || x.Kind == explain.Request) {
 			s.Work = &ladder.Work{QPN: wire.QPN(x.QPN), PeerQPN: wire.QPN(x.PeerQPN), PSN: wire.PSN(x.PSN), FromPeer: x.Kind == explain.Request}
+			if x.Kind == explain.Completion {
+				s.Work.ID = workID(x.WRID)
+			}
 		}
 		if e.hit != nil && e.hit.QP != 0 && e.hit.Opcode != "" {
 			s.Work = &ladder.Work{QPN: e.hit.QP, PSN: wire.PSN(e.hit.PSN), Rule: true}
@@ -113,7 +116,7 @@ func (r *Run) work() (list []ladder.QPWork) {
 			}
 			for k := range q.Requests {
 				x := &q.Requests[k]
-				y := plot.Request{ID: fmt.Sprintf("0x%x", x.ID), Op: x.Op, Status: x.Status, Failed: x.Failed, Receive: x.Receive,
+				y := plot.Request{ID: workID(x.ID), Op: x.Op, Status: x.Status, Failed: x.Failed, Receive: x.Receive,
 					Bytes: x.Bytes, Posted: x.Posted, Done: x.Done}
 				if x.Began {
 					y.PSNs = []uint32{x.First, x.Last}
@@ -125,6 +128,9 @@ func (r *Run) work() (list []ladder.QPWork) {
 	}
 	return list
 }
+
+// workID names a work request.
+func workID(id uint64) string { return fmt.Sprintf("0x%x", id) }
 
 // queuePairs are the queue pairs as their processes left them.
 func (r *Run) queuePairs() (list []ladder.QPAtEnd) {

@@ -571,6 +571,21 @@
     chosen.dataset.work = r.id;
   };
 
+  // A sentence may lead to a work request.
+  document.querySelectorAll("a[data-work]").forEach(a => a.addEventListener("click", () => {
+    const [qp, id] = a.dataset.work.split(" ");
+    for (const l of data.lanes.filter(l => l.qp === qp)) {
+      const all = requests(l).filter(r => r.id === id), r = all.find(r => r.failed) || all[0];
+      if (r) {
+        lane.selectedIndex = data.lanes.indexOf(l);
+        redraw();
+        look(Math.min(view.from, r.posted), Math.max(view.to, ended(r)));
+        chooseWork(l, r);
+        break;
+      }
+    }
+  }));
+
   // nearest finds the mark next to a place of the chart of PSNs.
   const nearest = (box, x, y) => {
     let best = null, least = 20; // pixels

@@ -48,6 +48,9 @@ func (c *Collector) charts(p *page, all []*Conversation) (*charts, error) {
 	if c.Plot == nil {
 		return nil, nil
 	}
+	if c.Plot.Start.IsZero() && c.Story != nil {
+		c.Plot.Start = c.Story.Started // there was no packet
+	}
 	d := c.Plot.Data(c.lanes(all), append(c.marks(p), c.connections(all)...))
 	if len(d.Lanes) == 0 {
 		return nil, nil

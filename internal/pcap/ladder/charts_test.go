@@ -164,6 +164,21 @@ func TestCharts(t *testing.T) {
 	}
 }
 
+// TestChartsWithoutPackets: a run that sent nothing has a timeline, too.
+func TestChartsWithoutPackets(t *testing.T) {
+	start := time.Unix(1_700_000_000, 0)
+	c := Collector{Plot: new(plot.Collector), Story: &Story{Title: "x", Started: start, Steps: []Step{{start.Add(time.Second), 0x11, "p", "INIT"}},
+		Events: []Sentence{{At: start.Add(2 * time.Second), Text: "it failed", Bad: true, QPN: 0x11}}}}
+	var page bytes.Buffer
+	if err := c.WriteHTML(&page, "x", conformance.Summary{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	d := chartsOf(t, page.Bytes())
+	if len(d.Lanes) != 1 || d.Lanes[0].Process != "p" || d.Span != int64(2*time.Second) || len(d.Events) != 1 || d.Events[0].At != int64(2*time.Second) {
+		t.Errorf("%+v", d)
+	}
+}
+
 // TestChartsOfOneSide: a capture of one direction has charts, too: of what it has.
 func TestChartsOfOneSide(t *testing.T) {
 	for _, src := range []string{"10.77.0.1", "10.77.0.2"} {

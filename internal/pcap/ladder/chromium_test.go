@@ -94,6 +94,9 @@ const probe = `<script>
   const lanes = canvas("timeline").getBoundingClientRect();
   canvas("timeline").dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: lanes.left + canvas("timeline").box.x(1e7), clientY: lanes.top + 16 + 2 * 18 + 5 }));
   seen.mute = document.getElementById("lane").selectedOptions[0].textContent + ": " + document.getElementById("chosen").textContent;
+  document.getElementById("chosen").textContent = "";
+  document.querySelector("#side-1 a[data-work]").click();
+  seen.linked = document.getElementById("lane").selectedOptions[0].textContent + ": " + document.getElementById("chosen").textContent;
   for (let i = 0; 40 > i; i++) { key("timeline", "+"); }
   seen.closest = span();
   key("psn", "Home");
@@ -128,7 +131,7 @@ type seenByChromium struct {
 	Closest                                       float64 // nanoseconds that the charts show
 	ChosenNAK, Back, Busy                         bool
 	FirstNotable, SecondNotable, BackTo, Chosen   string
-	Work, Mute, Window                            string
+	Work, Mute, Window, Linked                    string
 	Opened, Detail, Arrow, Dark                   bool
 	Contrast                                      float64
 }
@@ -147,6 +150,7 @@ func TestChromium(t *testing.T) {
 	c.Story = &Story{Title: "x", Work: []QPWork{{QPN: 0x26, Since: start, Work: plot.Work{Stride: 1, Requests: []plot.Request{
 		{ID: "0xab", Op: "RDMA_WRITE", Status: "IBV_WC_RETRY_EXC_ERR", Failed: true, Bytes: 16384, Done: 2 * time.Second, PSNs: []uint32{0xfffff0, 0xffffff}},
 	}}}}}
+	c.Story.Sides = []Sentence{{Text: "it is late", Bad: true, Work: &Work{QPN: 0x26, PeerQPN: 0x26, PSN: 0xfffff0, ID: "0xab"}}}
 	c.Story.Steps = []Step{{start, 0xbad, "mute", "INIT"}}
 	c.Story.Events = []Sentence{{At: start.Add(10 * time.Millisecond), Text: "it failed", Bad: true, QPN: 0xbad}}
 	page := string(htmlPage(t, contents(t, "netem_corrupt2.pcap"), "netem_corrupt2.pcap", &c))
@@ -201,6 +205,9 @@ func (s *seenByChromium) check(t *testing.T, dark bool) {
 	}
 	if s.Mute != "0x000bad → no packet: it failed " {
 		t.Errorf("a click on the event of a queue pair that sent nothing says %q", s.Mute)
+	}
+	if !strings.HasPrefix(s.Linked, "RC 10.77.0.1 0x000026 → 10.77.0.2 0x000026: wr_id 0xab: RDMA_WRITE") {
+		t.Errorf("the link to a work request selects %q", s.Linked)
 	}
 	if s.Window != "at most 16 packets under way" { // one message after the other
 		t.Errorf("the chart of PSNs says %q", s.Window)

@@ -163,7 +163,7 @@ func (d *direction) sentence(known map[wire.QPN]*knownQP, there map[int]bool) pa
 	clauses = append(clauses, d.acknowledged())
 	s.Bad = d.told.Open > 0 && d.service != wire.ServiceUC && d.service != wire.ServiceUD
 	s.Spans = append(s.Spans, span{Text: fmt.Sprintf(" (%v): ", d.service) + strings.Join(slices.DeleteFunc(clauses, func(s string) bool { return s == "" }), "; ") + "."})
-	s.Links = append(s.Links, link{fmt.Sprintf("#flow-%d", d.section), fmt.Sprintf("flow %d", d.section)})
+	s.Links = append(s.Links, link{To: fmt.Sprintf("#flow-%d", d.section), Text: fmt.Sprintf("flow %d", d.section)})
 	return s
 }
 
@@ -217,7 +217,7 @@ func nakWords(s *conformance.FlowStats) string {
 }
 
 func to(number int, what string) link {
-	return link{fmt.Sprintf("#packet-%d", number), fmt.Sprintf("%s: packet %d", what, number)}
+	return link{To: fmt.Sprintf("#packet-%d", number), Text: fmt.Sprintf("%s: packet %d", what, number)}
 }
 
 // talk says what the connection manager's messages of a conversation are; false: it has none.
@@ -255,6 +255,6 @@ func (c *Collector) talk(v *Conversation) (s pageSentence, ok bool) {
 		end = fmt.Sprintf("; and %s more.", plural.Of(n-maxTalk, "message"))
 	}
 	s.Spans = append(s.Spans, span{Text: end})
-	s.Links = append(s.Links, link{fmt.Sprintf("#flow-%d", v.ID), fmt.Sprintf("flow %d", v.ID)})
+	s.Links = append(s.Links, link{To: fmt.Sprintf("#flow-%d", v.ID), Text: fmt.Sprintf("flow %d", v.ID)})
 	return s, true
 }
