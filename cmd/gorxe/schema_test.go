@@ -170,8 +170,8 @@ func (s *schema) check(v any, at string) (wrong []string) {
 	return wrong
 }
 
-// TestSchemas: docs/schema says what the JSON of show, top, watch and doctor is: each key, with words.
-// What the commands print has that form.
+// TestSchemas: docs/schema says what the JSON of show, top, watch and doctor is: each key, with
+// words. What the commands print has that form.
 func TestSchemas(t *testing.T) {
 	for name, is := range map[string]reflect.Type{
 		"pcap-show": reflect.TypeFor[ladder.JSONPacket](), "top": reflect.TypeFor[topReport](), "watch": reflect.TypeFor[occurrence](), "doctor": reflect.TypeFor[[]doctor.Finding](),

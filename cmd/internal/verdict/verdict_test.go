@@ -134,6 +134,9 @@ func TestOrder(t *testing.T) {
 				"- **Process 7926** (`client`), after 0.450 s: it was killed by SIGKILL first.",
 				"1. After 0.450 s, `client[7926]` was killed by SIGKILL.\n", "2. After 0.450 s, `client[7926]`: its memory is gone.\n", "3. After 0.900 s, `server[11]`: it got no answer.\n",
 			}},
+		"killed by a rule": {
+			Run{Exit: 1, Report: reportOf([]explain.Record{ownerless, failed}, []proto.ProcessEnd{killed}), Faults: []fault.Status{{Rule: "peer killed", Fired: 1}}},
+			[]string{"- **The fault rule** `peer killed`, on purpose: it fired once.", "- **Process 7926** (`client`), after 0.450 s: it was killed by SIGKILL first, as a fault rule ordered. What is below came later"}},
 		"both ends have a record of one mistake": {
 			Run{Exit: 1, Report: reportOf([]explain.Record{
 				{Time: at(100), Count: 1, PID: 11, Program: "server", Fault: explain.Peer, QPN: 0x11, PeerQPN: 0x12, What: "it refused the rkey"},

@@ -139,8 +139,8 @@ func calm() promTest {
 }
 
 // expressions are those of the dashboard, with Grafana's variables filled in. Of the heat map it is
-// known what it must return: what each bucket grew by. Grafana's format "heatmap" subtracts a bucket
-// from the next one.
+// known what it must return: what each bucket grew by. Grafana's format "heatmap" subtracts a
+// bucket from the next one.
 func expressions(t *testing.T) promTest {
 	t.Helper()
 	text, err := os.ReadFile(promDist + "grafana-dashboard.json")
