@@ -140,6 +140,7 @@ e2e: setup $(DEVICEPLUGIN) ## Run every case of stock programs under gorxe run (
 	./scripts/newer-rdma-core.sh bin/rdma-core-newest sid
 	./scripts/dpdk-root.sh bin/dpdk-bookworm bookworm
 	./scripts/dpdk-root.sh bin/dpdk-trixie trixie
+	./scripts/promtool.sh bin
 	GORXE_E2E=full GORXE_KILLS=$(KILLS) GORXE_KILLS_EACH=$(KILLS) $(GO) run ./scripts/gotest -timeout 2h -count=1 ./internal/test/e2e
 
 interop: setup ## Test against Debian 12's rdma_rxe in an emulated machine: a selection

@@ -26,7 +26,7 @@ type topCmd struct {
 
 // Help is the part of `gorxe top --help` above the flags.
 func (topCmd) Help() string {
-	return `Shows what each program does with its queue pairs, the busiest first. QUEUED are work requests in the send queue that are not completed. SENT and RCVD are payload in Mbit/s, PKTS/S packets in both directions, and LOST/S what was sent again or dropped. The first report has the rates since the queue pairs were made. The line "all" has the sums. In a terminal, each device has a line of its last rates, q ends, and p, s, r, l, u and n sort.
+	return `Shows what each program does with its queue pairs, the busiest first. QUEUED are work requests in the send queue that are not completed. SENT and RCVD are payload in Mbit/s, PKTS/S packets in both directions, and LOST/S what was sent again or dropped. The label of a run, if it has one, stands before the name of its program. The first report has the rates since the queue pairs were made. The line "all" has the sums. In a terminal, each device has a line of its last rates, q ends, and p, s, r, l, u and n sort.
 
 The exit code is 0, 1 if no daemon is reachable, 2 if the command line is wrong.
 
@@ -95,13 +95,19 @@ func newSample(st *proto.Status, at time.Time) *sample {
 // topRow is a queue pair, with rates in a second.
 type topRow struct {
 	key                          qpKey
-	name, kind, state            string
+	name, label, kind, state     string
 	queued                       uint32
 	sent, received, packets, bad float64
 }
 
 // rows returns the queue pairs, by what they are sorted by, the largest first.
 func (s *sample) rows(before *sample, by string) (rows []topRow) {
+	labels := make(map[*proto.ProcessStatus]string)
+	for i := range s.st.Sessions {
+		for j := range s.st.Sessions[i].Processes {
+			labels[&s.st.Sessions[i].Processes[j]] = s.st.Sessions[i].Label
+		}
+	}
 	for p, f := range files(s.st) {
 		for _, q := range f.QPs {
 			key := qpKey{p.PID, f.Device, q.QPN}
@@ -120,7 +126,7 @@ func (s *sample) rows(before *sample, by string) (rows []topRow) {
 				return sum / max(seconds, 1e-3)
 			}
 			rows = append(rows, topRow{
-				key: key, name: p.Name, kind: q.Type, state: q.State, queued: q.SendQueue,
+				key: key, name: p.Name, label: labels[p], kind: q.Type, state: q.State, queued: q.SendQueue,
 				sent: rate("sent_bytes"), received: rate("rcvd_bytes"), packets: rate("sent_packets", "rcvd_packets"),
 				bad: rate("retransmits", "dropped"),
 			})
@@ -173,7 +179,7 @@ func writeTop(w io.Writer, now, before *sample, v *topView) error {
 	t := tabwriter.NewWriter(&text, 0, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "PROCESS\tPROGRAM\tDEVICE\tQPN\tTYPE\tSTATE\tQUEUED\tSENT\tRCVD\tPKTS/S\tLOST/S\t")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%d\t%.*s\t%.6s\t0x%06x\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", r.key.pid, name, printable(r.name), r.key.device, r.key.qpn,
+		fmt.Fprintf(t, "%d\t%.*s\t%.6s\t0x%06x\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", r.key.pid, name, printable(strings.TrimSpace(r.label+" "+r.name)), r.key.device, r.key.qpn,
 			r.kind, r.state, r.queued, megabits(r.sent*8/1e6), megabits(r.received*8/1e6), short(r.packets, 1000), short(r.bad, 1000))
 	}
 	if len(all) > 1 {

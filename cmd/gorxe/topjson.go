@@ -24,8 +24,9 @@ type topDevice struct {
 type topQP struct {
 	PID      int     `json:"pid"`
 	Program  string  `json:"program"`
+	Label    string  `json:"label,omitempty"`
 	Device   string  `json:"device"`
-	QPN      uint32  `json:"qpn"`
+	QP       string  `json:"qp"` // six hexadecimal digits
 	Type     string  `json:"type"`
 	State    string  `json:"state"`
 	Queued   uint32  `json:"send_queue"`
@@ -61,7 +62,7 @@ func writeTopJSON(w io.Writer, now, before *sample, v *topView) error {
 	r := topReport{Time: now.at, Devices: now.devices(before), QueuePairs: []topQP{}}
 	for _, q := range now.rows(before, v.sort) {
 		r.QueuePairs = append(r.QueuePairs, topQP{
-			q.key.pid, q.name, q.key.device, q.key.qpn, q.kind, q.state, q.queued, q.sent, q.received, q.packets, q.bad,
+			q.key.pid, q.name, q.label, q.key.device, queuePair(q.key.qpn).String(), q.kind, q.state, q.queued, q.sent, q.received, q.packets, q.bad,
 		})
 	}
 	text, err := json.Marshal(r)

@@ -99,7 +99,7 @@ func resize(fd, columns, rows int) error {
 // has colors, and ends with q.
 func TestTopLive(t *testing.T) {
 	st := topStatus(map[string]uint64{"sent_packets": 1 << 50, "sent_bytes": 7, "retransmits": 9}, map[string]uint64{"sent_packets": 1, "sent_bytes": 1 << 50})
-	st.Sessions[0].Processes[0].Name = "a-name-of-no-small-length"
+	st.Sessions[0].Processes[0].Name, st.Sessions[0].Label = "name-of-no-small-length", "a"
 	socket := fakeDaemon(t, st)
 	master, wait := newScreen(t, 80, 24, "top", "--socket", socket, "--interval", "1h")
 	text := ""
@@ -115,7 +115,7 @@ func TestTopLive(t *testing.T) {
 		seen := text
 		text = ""
 		for line := range strings.Lines(seen) {
-			if wide := shown(strings.TrimRight(strings.TrimPrefix(line, homeAndClear), "\r\n")); wide > 80 && !strings.Contains(seen, "a-name-of-no-small-length") {
+			if wide := shown(strings.TrimRight(strings.TrimPrefix(line, homeAndClear), "\r\n")); wide > 80 && !strings.Contains(seen, "a name-of-no-small-length") {
 				t.Errorf("%d columns: %q", wide, line)
 			}
 		}
@@ -125,7 +125,7 @@ func TestTopLive(t *testing.T) {
 	if !strings.HasPrefix(first, homeAndClear) || !strings.Contains(first, "\x1b[33m") || !strings.Contains(first, "\x1b[1m") || !strings.Contains(first, " all ") {
 		t.Errorf("the report is %q", first)
 	}
-	if strings.Index(first, "0xfffff0") > strings.Index(first, "0xfffff1") || strings.Contains(first, "a-name-of-no-small") {
+	if strings.Index(first, "0xfffff0") > strings.Index(first, "0xfffff1") || strings.Contains(first, "a name-of-no-small") {
 		t.Errorf("80 columns, by packets: %q", first)
 	}
 	if _, err := master.WriteString("xs"); err != nil {
@@ -141,7 +141,7 @@ func TestTopLive(t *testing.T) {
 	if err := raw.Control(func(fd uintptr) { err = resize(int(fd), 120, 24) }); err != nil {
 		t.Fatal(err)
 	}
-	if wide := frame("q ends"); err != nil || !strings.Contains(wide, "a-name-of-no-small-length") {
+	if wide := frame("q ends"); err != nil || !strings.Contains(wide, "a name-of-no-small-length") {
 		t.Errorf("%v; 120 columns: %q", err, wide)
 	}
 	if _, err := master.WriteString("q"); err != nil {

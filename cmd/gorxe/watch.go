@@ -21,7 +21,7 @@ type watchCmd struct {
 
 // Help is the part of `gorxe watch --help` above the flags.
 func (watchCmd) Help() string {
-	return `Prints a line for each thing that happens, for a log: sessions and processes that come and go, queue pairs with their states, errors, and packets that were lost or sent again. What comes and goes between two questions is not seen.
+	return `Prints a line for each thing that happens, for a log: sessions and processes that come and go, queue pairs with their states, errors, fault rules that fire, and packets that were lost or sent again. What comes and goes between two questions is not seen.
 
 The exit code is 0, 1 if no daemon is reachable, 2 if the command line is wrong.
 
@@ -33,7 +33,7 @@ Examples:
 // occurrence is a line of gorxe watch.
 type occurrence struct {
 	Time    time.Time `json:"time"`
-	Kind    string    `json:"kind"` // session, process, queue pair, error or device
+	Kind    string    `json:"kind"` // session, process, queue pair, error, fault or device
 	Session uint64    `json:"session,omitempty"`
 	PID     int       `json:"pid,omitempty"`
 	Device  string    `json:"device,omitempty"`
@@ -135,6 +135,10 @@ func (w *watching) look(st *proto.Status, failed []proto.Errors, now time.Time) 
 				w.count(counted, d.Name+" "+name, d.Counters[name], occurrence{Kind: "device", Device: d.Name, Text: name})
 			}
 		}
+	}
+	for _, h := range st.FaultsFired {
+		name := h.Where + " " + h.What
+		w.count(counted, "fault "+name, h.Fired, occurrence{Kind: "fault", Text: name})
 	}
 	w.failed(failed)
 	for _, key := range slices.Sorted(maps.Keys(before)) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
@@ -38,11 +39,13 @@ func TestWatch(t *testing.T) {
 	later := topStatus(map[string]uint64{"retransmits": 7})
 	later.Sessions[0].ID, later.Sessions[0].Command = 3, st.Sessions[0].Command
 	later.Devices[0].Counters["drop_bad_qpn"] = 9
+	st.FaultsFired, later.FaultsFired = []fault.Hits{{Where: "packet", What: "drop", Fired: 1}, {Where: "verb", What: "fail"}}, []fault.Hits{{Where: "packet", What: "drop", Fired: 4}, {Where: "verb", What: "fail"}}
+	look(st, nil)
 	later.Sessions[0].Processes[0].Files[0].QPs[0].State = "ERR"
 	failed := []proto.Errors{{Session: 3, Errors: []explain.Record{{Time: at, PID: 7, Device: "rxe0", QPN: 0x11, Kind: explain.Completion, What: "it failed"}}}}
 	text := failed[0].Errors[0].String()
 	look(later, failed, "process 4194303 rxe0 queue pair 0xfffff0: RTS to ERR", "process 4194303 rxe0 queue pair 0xfffff0: retransmits +2",
-		"device rxe0: drop_bad_qpn +4", "error process 7 rxe0 queue pair 0x000011: "+text)
+		"device rxe0: drop_bad_qpn +4", "fault: packet drop +3", "error process 7 rxe0 queue pair 0x000011: "+text)
 	look(later, failed)
 	look(&proto.Status{}, nil, "process 4194303: gone, was ib_write_bw?[2J", "process 4194303 rxe0 queue pair 0xfffff0: gone, was ERR", "session 3: gone, was ./test? x")
 

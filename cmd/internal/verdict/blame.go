@@ -12,6 +12,7 @@ import (
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/fault"
 	"github.com/gorxe/gorxe/internal/pcap/report"
+	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
 // sender is what one address sent.
@@ -123,7 +124,7 @@ func (r *Run) blameSides(c *report.Capture) (list []event) {
 func (r *Run) first(side explain.Side) (x *explain.Record, n uint64) {
 	list := r.records()
 	for i := range list {
-		if list[i].Fault == side && !r.toldTwice(&list[i]) {
+		if list[i].Fault == side && !r.toldTwice(&list[i]) && !r.ofTheDead(&list[i]) {
 			if x == nil {
 				x = &list[i]
 			}
@@ -131,6 +132,11 @@ func (r *Run) first(side explain.Side) (x *explain.Record, n uint64) {
 		}
 	}
 	return x, n
+}
+
+// ofTheDead reports whether the program had ended badly before the error: its end says it.
+func (r *Run) ofTheDead(x *explain.Record) bool {
+	return x.AfterEnd && slices.ContainsFunc(r.ends(), func(e proto.ProcessEnd) bool { return e.PID == x.PID && bad(&e) })
 }
 
 // toldTwice reports whether the peer of this error is a program of this run that has a record of
@@ -158,11 +164,19 @@ func (r *Run) blameRules() (list []event) {
 	return list
 }
 
+// times says how often.
+func times(n uint64) string {
+	if n == 1 {
+		return "once"
+	}
+	return plural.Of(n, "time")
+}
+
 // blameRule says what a fault rule did, and since when.
 func (r *Run) blameRule(f *fault.Status) string {
-	text := fmt.Sprintf("**The fault rule** `%s`, on purpose: it hit %s", code(f.Rule), plural.Of(f.Fired, "candidate"))
+	text := fmt.Sprintf("**The fault rule** `%s`, on purpose: it fired %s", code(f.Rule), times(f.Fired))
 	if f.First != nil && !f.First.Time.IsZero() {
-		first := ", the first one after "
+		first := ", first after "
 		if f.Fired == 1 {
 			first = ", after "
 		}

@@ -140,9 +140,9 @@ func (r *Run) deaths() (list []event) {
 		if e.Stopped || e.Signal == "" && !isFirst || r.wentWell() && ended(e.Signal) {
 			continue
 		}
-		what := ""
+		what := r.ordered(e)
 		if isFirst && len(r.records()) > 0 {
-			what = " first. What is below came later, and may follow from it"
+			what = " first" + r.ordered(e) + ". What is below came later, and may follow from it"
 		}
 		name := fmt.Sprintf("**Process %d** (`%s`)", e.PID, code(e.Name))
 		if e.Role != "" {
@@ -154,6 +154,14 @@ func (r *Run) deaths() (list []event) {
 		}
 	}
 	return list
+}
+
+// ordered says that a fault rule killed the process.
+func (r *Run) ordered(e *proto.ProcessEnd) string {
+	if e.Signal == "SIGKILL" && slices.ContainsFunc(r.Faults, func(f fault.Status) bool { return f.Fired > 0 && strings.HasPrefix(f.Rule, "peer killed") }) {
+		return ", as a fault rule ordered"
+	}
+	return ""
 }
 
 // ending is the title: how the program ended, and what went wrong in it.

@@ -20,7 +20,7 @@ import (
 // them later.
 func (r *Run) story() *ladder.Story {
 	return &ladder.Story{
-		Title: capital(r.ending()), Command: plain(commandLine(r.Command)), Started: r.Started,
+		Title: capital(r.ending()), Command: plain(commandLine(r.Command)), Started: r.Started, Ran: r.Duration,
 		Badges: []ladder.Badge{r.programBadge(), faultsBadge(r.Faults)},
 		Events: sentences(r.happened()), QPs: r.queuePairs(), Steps: r.steps(), Work: r.work(),
 	}
@@ -52,7 +52,7 @@ func faultsBadge(faults []fault.Status) ladder.Badge {
 	for i := range faults {
 		fired += faults[i].Fired
 	}
-	b.Text = fmt.Sprintf("%s ordered, which hit %s", plural.Of(len(faults), "rule"), plural.Of(fired, "candidate"))
+	b.Text = fmt.Sprintf("%s ordered, fired %s", plural.Of(len(faults), "rule"), times(fired))
 	b.Class = "warning"
 	if missed := len(fault.Missed(faults)); missed > 0 {
 		b.Class = "violation"
@@ -65,8 +65,14 @@ func faultsBadge(faults []fault.Status) ladder.Badge {
 func sentences(list []event) (out []ladder.Sentence) {
 	for _, e := range list {
 		s := ladder.Sentence{At: e.at, Text: e.text, Bad: e.bad}
+		if e.record != nil {
+			s.QPN = wire.QPN(e.record.QPN)
+		}
 		if x := e.record; x != nil && x.PeerQPN != 0 && (x.Kind == explain.Completion || x.Kind == explain.Request) {
 			s.Work = &ladder.Work{QPN: wire.QPN(x.QPN), PeerQPN: wire.QPN(x.PeerQPN), PSN: wire.PSN(x.PSN), FromPeer: x.Kind == explain.Request}
+			if x.Kind == explain.Completion {
+				s.Work.ID = workID(x.WRID)
+			}
 		}
 		if e.hit != nil && e.hit.QP != 0 && e.hit.Opcode != "" {
 			s.Work = &ladder.Work{QPN: e.hit.QP, PSN: wire.PSN(e.hit.PSN), Rule: true}
@@ -110,7 +116,7 @@ func (r *Run) work() (list []ladder.QPWork) {
 			}
 			for k := range q.Requests {
 				x := &q.Requests[k]
-				y := plot.Request{ID: fmt.Sprintf("0x%x", x.ID), Op: x.Op, Status: x.Status, Failed: x.Failed, Receive: x.Receive,
+				y := plot.Request{ID: workID(x.ID), Op: x.Op, Status: x.Status, Failed: x.Failed, Receive: x.Receive,
 					Bytes: x.Bytes, Posted: x.Posted, Done: x.Done}
 				if x.Began {
 					y.PSNs = []uint32{x.First, x.Last}
@@ -122,6 +128,9 @@ func (r *Run) work() (list []ladder.QPWork) {
 	}
 	return list
 }
+
+// workID names a work request.
+func workID(id uint64) string { return fmt.Sprintf("0x%x", id) }
 
 // queuePairs are the queue pairs as their processes left them.
 func (r *Run) queuePairs() (list []ladder.QPAtEnd) {

@@ -32,7 +32,7 @@ func TestHTML(t *testing.T) {
 		"good":               {Run{Report: with()}, "clean", []string{"<b>Program:</b> ended well<", "<b>Faults:</b> none ordered<", ">The program ended well</h1>", `<li id="side-1">No one: `}},
 		"failed":             {Run{Report: with(), Exit: 3}, "violation", []string{"<b>Program:</b> failed<", `<li id="side-1" class="wrong"><b>The program</b>, outside of RDMA`}},
 		"errors only":        {Run{Report: with(failed)}, "violation", []string{"<b>Program:</b> exited with status 0, but 1 work request failed<", `<li id="side-1" class="wrong"><b>The peer</b> of <code>&lt;/p&gt;&lt;script&gt;x?[2J?</code>: it failed.`}},
-		"a rule hit":         {Run{Report: with(), Faults: hit}, "warning", []string{"<b>Faults:</b> 1 rule ordered, which hit 1 candidate<"}},
+		"a rule hit":         {Run{Report: with(), Faults: hit}, "warning", []string{"<b>Faults:</b> 1 rule ordered, fired once<"}},
 		"a rule never fired": {Run{Report: with(), Missed: true, Faults: []fault.Status{{Rule: "packet drop"}}}, "violation", []string{"1 rule never fired<"}},
 		"no daemon":          {Run{Trouble: "gone"}, "warning", []string{"the daemon is gone: gone"}},
 	} {
@@ -68,8 +68,8 @@ func TestBlameRule(t *testing.T) {
 		fired uint64
 		want  string
 	}{
-		{Run{Started: start}, 3, "**The fault rule** `packet drop`, on purpose: it hit 3 candidates, the first one after 1.500 s, at queue pair 0x000011."},
-		{Run{Started: start, Exit: 1}, 1, "**The fault rule** `packet drop`, on purpose: it hit 1 candidate, after 1.500 s, at queue pair 0x000011. Errors below may follow from it."},
+		{Run{Started: start}, 3, "**The fault rule** `packet drop`, on purpose: it fired 3 times, first after 1.500 s, at queue pair 0x000011."},
+		{Run{Started: start, Exit: 1}, 1, "**The fault rule** `packet drop`, on purpose: it fired once, after 1.500 s, at queue pair 0x000011. Errors below may follow from it."},
 	} {
 		if got := c.run.blameRule(&fault.Status{Rule: "packet drop", Fired: c.fired, First: first}); got != c.want {
 			t.Errorf("%s", got)

@@ -91,7 +91,7 @@ func TestBlame(t *testing.T) {
 		{Run{Report: &proto.Report{Sanitizer: &sanitize.Report{}}}, []string{"# Verdict: the program ended well\n", "The sanitizer found none.\n"}},
 		{Run{Trouble: "the daemon is ending"}, []string{"- It is not known, because the daemon is gone: the daemon is ending.\n"}},
 		{Run{Signal: "SIGKILL", Report: with(), Faults: []fault.Status{{Rule: "packet drop,opcode=A|B", Candidates: 9, Fired: 1}}}, []string{
-			"# Verdict: the program was killed by SIGKILL\n", "- **The fault rule** `packet drop,opcode=A|B`, on purpose: it hit 1 candidate.", `| packet drop,opcode=A\|B` + "` | 9 | 1 |\n"}},
+			"# Verdict: the program was killed by SIGKILL\n", "- **The fault rule** `packet drop,opcode=A|B`, on purpose: it fired once.", `| packet drop,opcode=A\|B` + "` | 9 | 1 |\n"}},
 	} {
 		c.run.Command, c.run.Duration = []string{"a`b", "c\nd"}, 1500*time.Millisecond
 		page := verdictOf(t, &c.run)
@@ -134,6 +134,9 @@ func TestOrder(t *testing.T) {
 				"- **Process 7926** (`client`), after 0.450 s: it was killed by SIGKILL first.",
 				"1. After 0.450 s, `client[7926]` was killed by SIGKILL.\n", "2. After 0.450 s, `client[7926]`: its memory is gone.\n", "3. After 0.900 s, `server[11]`: it got no answer.\n",
 			}},
+		"killed by a rule": {
+			Run{Exit: 1, Report: reportOf([]explain.Record{ownerless, failed}, []proto.ProcessEnd{killed}), Faults: []fault.Status{{Rule: "peer killed", Fired: 1}}},
+			[]string{"- **The fault rule** `peer killed`, on purpose: it fired once.", "- **Process 7926** (`client`), after 0.450 s: it was killed by SIGKILL first, as a fault rule ordered. What is below came later"}},
 		"both ends have a record of one mistake": {
 			Run{Exit: 1, Report: reportOf([]explain.Record{
 				{Time: at(100), Count: 1, PID: 11, Program: "server", Fault: explain.Peer, QPN: 0x11, PeerQPN: 0x12, What: "it refused the rkey"},
@@ -198,6 +201,9 @@ func TestOrder(t *testing.T) {
 					t.Fatalf("%q is missing, or not in its place, in:\n%s", s, page)
 				}
 				rest = after
+			}
+			if strings.Count(page, "its memory is gone") > 1 {
+				t.Errorf("a program that was killed is blamed for what came of it:\n%s", page)
 			}
 			if c.run.Report.Errors.Total > 0 && strings.Contains(page, "ended well") {
 				t.Errorf("there were errors, and the page says that the program ended well:\n%s", page)

@@ -22,7 +22,7 @@ func (id *ID) connEvent(_ rxe.Time, ev *cm.Event) {
 	case cm.EventReady:
 		out = &Event{Kind: Established, Conn: new(ConnEvent)}
 	case cm.EventRejected:
-		out = &Event{Kind: Rejected, Status: int32(ev.Reason), IPv6: id.dst.family() == famIPv6, Conn: &ConnEvent{PrivateData: copied(ev.PrivateData)}}
+		out = &Event{Kind: Rejected, Status: int32(ev.Reason), Peer: id.dst.AddrPort, Conn: &ConnEvent{PrivateData: copied(ev.PrivateData)}}
 	case cm.EventUnreachable, cm.EventLookupUnreachable:
 		out = &Event{Kind: Unreachable, Status: -int32(unix.ETIMEDOUT)}
 	case cm.EventDisconnect:

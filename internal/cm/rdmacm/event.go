@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -56,7 +57,8 @@ type Event struct {
 	UD   *UDEvent
 	// Multicast is what MulticastJoin and MulticastError are about.
 	Multicast *Multicast
-	IPv6      bool // of Rejected: the peer's address is of IPv6
+	// of Rejected: the address that did it; not valid for one of InfiniBand
+	Peer netip.AddrPort
 }
 
 // ConnEvent is struct rdma_conn_param of an event. The depths are the receiver's: what

@@ -63,12 +63,12 @@ func failure(ev *rdmacm.Event) (verb string, err error) {
 	case verb == "" || ev.Status == 0:
 		return "", nil
 	case ev.Kind == rdmacm.Rejected && reason == wire.RejectInvalidServiceID:
-		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("nothing listens by RDMA CM at the port (reject reason %d)", reason), "start the server first, and compare address, port and port space (perftest: -R at both ends)")
-	case ev.Kind == rdmacm.Rejected && ev.IPv6 && reason == wire.RejectConsumer:
+		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("nothing listens by RDMA CM at %s (reject reason %d)", rejecter(ev, "the port"), reason), "start the server first, and compare address, port and port space (perftest: -R at both ends)")
+	case ev.Kind == rdmacm.Rejected && ev.Peer.Addr().Is6() && reason == wire.RejectConsumer:
 		// So does a host, as Linux does, for a listener of the other address family.
-		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("the peer rejected it: %v (reject reason %d)", reason, reason), "if it listens for IPv4 only, give its IPv4 address: localhost may be ::1")
+		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("%s rejected it: %v (reject reason %d)", rejecter(ev, "the peer"), reason, reason), "if it listens for IPv4 only, give its IPv4 address: localhost may be ::1")
 	case ev.Kind == rdmacm.Rejected:
-		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("the peer rejected it: %v (reject reason %d)", reason, reason), "see the peer's output")
+		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("%s rejected it: %v (reject reason %d)", rejecter(ev, "the peer"), reason, reason), "see the peer's output")
 	case ev.Status > 0: // of a service ID resolution (IBA 13.8.3)
 		return verb, kernel.Refuse(unix.ECONNREFUSED, "", fmt.Sprintf("the peer refused it (SIDR status %d)", ev.Status), "see the peer's output")
 	case ev.Kind == rdmacm.AddrError && ev.UD != nil:
@@ -79,6 +79,14 @@ func failure(ev *rdmacm.Event) (verb string, err error) {
 		return verb, kernel.Refuse(errno, "", "no host answers for the address on its link", "see whether the host is up, and ip neigh")
 	}
 	return verb, errno
+}
+
+// rejecter is the address that rejected a connection, or other words if it has none.
+func rejecter(ev *rdmacm.Event, words string) string {
+	if ev.Peer.IsValid() {
+		return ev.Peer.String()
+	}
+	return words
 }
 
 // failing are the calls that events say have failed.

@@ -1,6 +1,7 @@
 package ucma
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestFailure(t *testing.T) {
 		{rdmacm.Event{Kind: rdmacm.Unreachable, Status: timedOut}, explain.Unreachable, "rdma_connect failed with ETIMEDOUT"},
 		{rdmacm.Event{Kind: rdmacm.Unreachable, Status: 2, UD: &rdmacm.UDEvent{}}, explain.Peer, "rdma_connect failed with ECONNREFUSED: the peer refused it (SIDR status 2)"},
 		{rdmacm.Event{Kind: rdmacm.Rejected, Status: 28}, explain.Peer, "rdma_connect failed with ECONNREFUSED: the peer rejected it"},
-		{rdmacm.Event{Kind: rdmacm.Rejected, Status: 28, IPv6: true}, explain.Peer, "rdma_connect failed with ECONNREFUSED: the peer rejected it: consumer reject (reject reason 28); if it listens for IPv4 only, give its IPv4 address: localhost may be ::1."},
+		{rdmacm.Event{Kind: rdmacm.Rejected, Status: 28, Peer: netip.MustParseAddrPort("[::1]:7")}, explain.Peer, "rdma_connect failed with ECONNREFUSED: [::1]:7 rejected it: consumer reject (reject reason 28); if it listens for IPv4 only, give its IPv4 address: localhost may be ::1."},
 		{rdmacm.Event{Kind: rdmacm.MulticastError, Status: -int32(unix.ENOMEM)}, explain.Program, "rdma_join_multicast failed with ENOMEM"},
 		{rdmacm.Event{Kind: rdmacm.AddrResolved}, "", ""},
 		{rdmacm.Event{Kind: rdmacm.Established}, "", ""},

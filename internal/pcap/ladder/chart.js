@@ -9,14 +9,14 @@
   const data = JSON.parse(by("plots").textContent);
   const budget = 4000, few = 100, least = 1000, rowHeight = 18; // marks of one kind, work requests, nanoseconds, pixels
   const ordinary = new Set(["sent", "ack", "response"]);
-  const names = { sent: "sent", ack: "ACK", response: "response", again: "sent again", rnr: "RNR NAK", nak: "NAK", cnp: "CNP", lost: "lost by a rule" };
+  const names = { sent: "sent", ack: "ACK", response: "response", again: "sent again", rnr: "RNR NAK", nak: "NAK", cnp: "CNP", hit: "delayed or changed by a rule", lost: "lost by a rule" };
   const whole = Math.max(data.span * 1.02, least);
   const view = { from: -whole * 0.01, to: whole };
   const lane = by("lane"), chosen = by("chosen");
   let mark = null; // of the packet that was chosen
 
-  // Numbers of variable length.
-  const decode = (packed, spans) => {
+  // reader decodes numbers of variable length, some marks at a time.
+  const reader = (packed, spans) => {
     const text = atob(packed.points), n = packed.count;
     const out = { n: n, at: new Float64Array(n), psn: new Float64Array(n), number: new Float64Array(n) };
     out.until = spans ? new Float64Array(n) : out.at;
@@ -35,23 +35,67 @@
       const x = positive();
       return x % 2 === 1 ? -(x + 1) / 2 : x / 2;
     };
-    let at = 0, psn = 0, number = 0;
-    for (let k = 0; k < n; k++) {
-      out.at[k] = at += signed();
-      out.psn[k] = psn += signed();
-      out.number[k] = number += signed();
-      if (spans) {
-        out.until[k] = at + positive();
-        out.most[k] = psn + positive();
+    let at = 0, psn = 0, number = 0, k = 0;
+    // read returns true at the end.
+    const read = some => {
+      for (const end = Math.min(n, k + some); k < end; k++) {
+        out.at[k] = at += signed();
+        out.psn[k] = psn += signed();
+        out.number[k] = number += signed();
+        if (spans) {
+          out.until[k] = at + positive();
+          out.most[k] = psn + positive();
+        }
       }
-    }
-    return out;
+      return k === n;
+    };
+    return { out: out, read: read };
   };
 
-  // level returns a level of detail of one kind, 0 the finest. It is decoded when it is needed.
-  const level = (kind, i) => {
+  // Long levels of detail are decoded between the reader's actions, in slices of some milliseconds.
+  const jobs = [], slice = 8, portion = 4096; // milliseconds, marks
+  let drawn = 0;
+  const work = () => {
+    const until = performance.now() + slice;
+    let done = false;
+    while (jobs.length > 0 && performance.now() < until) {
+      const job = jobs[0];
+      job.reader = job.reader || reader(job.packed, job.i !== 0);
+      if (job.reader.read(portion)) {
+        job.kind.decoded[job.i] = job.reader.out;
+        jobs.splice(jobs.indexOf(job), 1);
+        done = true;
+      }
+    }
+    if (jobs.length === 0) {
+      root.dataset.decoded = "all";
+      draw();
+    } else {
+      if (done && performance.now() - drawn > 20 * slice) {
+        draw();
+        drawn = performance.now();
+      }
+      setTimeout(work, 0);
+    }
+  };
+
+  // level returns a level of detail of one kind, 0 the finest; null: it is not decoded yet.
+  const level = (kind, i, now) => {
+    const packed = i === 0 ? kind : kind.levels[i - 1];
     kind.decoded = kind.decoded || [];
-    return kind.decoded[i] = kind.decoded[i] || decode(i === 0 ? kind : kind.levels[i - 1], i !== 0);
+    kind.asked = kind.asked || [];
+    if (!kind.decoded[i] && (now || packed.count <= portion)) {
+      const all = reader(packed, i !== 0);
+      all.read(Infinity);
+      kind.decoded[i] = all.out;
+    } else if (!kind.asked[i] && !kind.decoded[i]) {
+      kind.asked[i] = true;
+      jobs.unshift({ kind: kind, i: i, packed: packed });
+      if (jobs.length === 1) {
+        setTimeout(work, 0);
+      }
+    }
+    return kind.decoded[i] || null;
   };
 
   // before returns how many times of a list are below t.
@@ -68,13 +112,19 @@
     return lo;
   };
 
-  // visible returns the marks of a kind in the view, at the finest level that is not too many.
+  // visible returns the marks of a kind in the view, at the finest level that is not too many, of
+  // those that are decoded.
   const visible = (kind, most) => {
+    let best = null;
     for (let i = (kind.levels || []).length; ; i--) {
-      const marks = level(kind, i);
+      const marks = level(kind, i, best === null);
+      if (marks === null) {
+        return best;
+      }
       const lo = Math.max(before(marks.at, view.from) - 1, 0), hi = before(marks.at, view.to);
+      best = { marks: marks, lo: lo, hi: hi };
       if (i === 0 || (hi - lo) * 16 > most) {
-        return { marks: marks, lo: lo, hi: hi };
+        return best;
       }
     }
   };
@@ -82,7 +132,7 @@
   let colors = {};
   const readColors = () => {
     const style = getComputedStyle(root);
-    for (const name of ["ink", "dim", "line", "life", "card", "wire", "again", "nak", "bad", "clean", "violation", "focus"]) {
+    for (const name of ["ink", "dim", "line", "life", "card", "wire", "again", "nak", "bad", "clean", "violation", "focus", "hit"]) {
       colors[name] = style.getPropertyValue("--" + name).trim();
     }
     Object.assign(colors, { sent: colors.wire, ack: colors.life, response: colors.clean, rnr: colors.nak, cnp: colors.focus, lost: colors.bad });
@@ -150,7 +200,8 @@
   // rows are the lines of the timeline: processes with their hosts, and their queue pairs.
   const rows = [];
   data.lanes.forEach((l, i) => {
-    const of = l.host + (l.process ? ", " + l.process : "");
+    l.events = data.events.filter(e => e.qp && e.qp === l.qp);
+    const of = [l.host, l.process].filter(Boolean).join(", ") || "process not known";
     if (rows.length === 0 || rows[rows.length - 1].of !== of) {
       rows.push({ of: of, head: true });
     }
@@ -219,6 +270,15 @@
           }
         }
       }
+      // Events of this queue pair are triangles that point down.
+      for (const e of l.events) {
+        g.fillStyle = e.bad ? colors.violation : colors.ink;
+        g.beginPath();
+        g.moveTo(box.x(e.at) - 5, y + 1);
+        g.lineTo(box.x(e.at) + 5, y + 1);
+        g.lineTo(box.x(e.at), y + 10);
+        g.fill();
+      }
       // States have their names where there is room up to the next one.
       (l.states || []).forEach((s, k) => {
         const x = box.x(s.at), next = l.states[k + 1], room = (next ? box.x(next.at) : box.right) - x - 6;
@@ -256,6 +316,51 @@
   };
 
   const psn = by("psn");
+  const asked = new Set(["sent", "again", "hit", "lost"]), answered = new Set(["ack", "response"]);
+  // drawWindow fills what is between the highest PSN sent and the highest one acknowledged.
+  const drawWindow = (box, l, seen) => {
+    by("window").textContent = "";
+    if (l.service === "UD" || l.service === "UC") {
+      return; // nothing is acknowledged
+    }
+    const steps = [];
+    let rough = false;
+    for (const s of seen.filter(s => asked.has(s.kind.kind) || answered.has(s.kind.kind))) {
+      const up = asked.has(s.kind.kind), marks = s.part.marks;
+      rough = rough || marks.until !== marks.at;
+      for (let k = s.part.lo; k < s.part.hi; k++) {
+        steps.push([up ? marks.at[k] : marks.until[k], up, marks.most[k]]);
+      }
+    }
+    steps.sort((a, b) => a[0] - b[0] || b[1] - a[1]);
+    const g = box.g;
+    let sent = -Infinity, got = Infinity, last = 0, most = 0;
+    g.fillStyle = colors.wire;
+    g.globalAlpha = 0.15;
+    const fill = until => {
+      if (sent > got) {
+        g.fillRect(box.x(last), box.y(sent), Math.max(box.x(until) - box.x(last), 0.5), box.y(got) - box.y(sent));
+      }
+    };
+    for (const [at, up, p] of steps) {
+      fill(at);
+      if (got === Infinity) { // before the first packet in the view
+        got = up ? p - 1 : p;
+      }
+      if (up) {
+        sent = Math.max(sent, p);
+      } else {
+        got = Math.max(got, p);
+      }
+      most = Math.max(most, sent - got);
+      last = at;
+    }
+    fill(Math.min(view.to, whole));
+    g.globalAlpha = 1;
+    if (most > 0) {
+      by("window").textContent = (rough ? "about " : "at most ") + most + (most === 1 ? " packet" : " packets") + " under way";
+    }
+  };
   const drawPSN = l => {
     const box = begin(psn, Math.max(300, Math.min(window.innerHeight * 0.5, 460)), 74), g = box.g;
     const seen = l.kinds.map(kind => ({ kind: kind, part: visible(kind, budget) }));
@@ -286,6 +391,7 @@
       g.fillText(hex(l, p), box.left - 5, box.y(p) + 4);
     }
     clip(box);
+    drawWindow(box, l, seen);
     // Work requests lie below the packets, if there are not too many; those that failed always.
     const works = requests(l).filter(r => r.psns && ended(r) >= view.from && r.posted <= view.to);
     const some = works.length <= few ? works : works.filter(r => r.failed).slice(0, few);
@@ -440,7 +546,7 @@
   const packetOf = (l, r) => {
     let best = null;
     for (const kind of r.psns ? l.kinds.filter(k => ["sent", "again", "lost"].includes(k.kind)) : []) {
-      const marks = level(kind, 0), from = place(l, r.psns[0]), to = place(l, r.psns[1]);
+      const marks = level(kind, 0, true), from = place(l, r.psns[0]), to = place(l, r.psns[1]);
       for (let k = before(marks.at, r.posted); k < marks.n && marks.at[k] <= ended(r); k++) {
         if (marks.psn[k] >= from && marks.psn[k] <= to && (best === null || marks.at[k] < best.at)) {
           best = { kind: kind.kind, at: marks.at[k], psn: marks.psn[k], number: marks.number[k] };
@@ -464,6 +570,21 @@
     }
     chosen.dataset.work = r.id;
   };
+
+  // A sentence may lead to a work request.
+  document.querySelectorAll("a[data-work]").forEach(a => a.addEventListener("click", () => {
+    const [qp, id] = a.dataset.work.split(" ");
+    for (const l of data.lanes.filter(l => l.qp === qp)) {
+      const all = requests(l).filter(r => r.id === id), r = all.find(r => r.failed) || all[0];
+      if (r) {
+        lane.selectedIndex = data.lanes.indexOf(l);
+        redraw();
+        look(Math.min(view.from, r.posted), Math.max(view.to, ended(r)));
+        chooseWork(l, r);
+        break;
+      }
+    }
+  }));
 
   // nearest finds the mark next to a place of the chart of PSNs.
   const nearest = (box, x, y) => {
@@ -508,13 +629,18 @@
       return;
     }
     const row = Math.floor((y - timeline.box.top) / rowHeight);
+    const happened = list => list.filter(e => Math.abs(timeline.box.x(e.at) - x) < 7)
+      .sort((a, b) => Math.abs(timeline.box.x(a.at) - x) - Math.abs(timeline.box.x(b.at) - x))[0];
+    const tell = e => {
+      chosen.textContent = e.text + " ";
+      if (e.to) {
+        location.hash = e.to;
+      }
+    };
     if (row === 0) {
-      const event = data.events.find(e => Math.abs(timeline.box.x(e.at) - x) < 7);
+      const event = happened(data.events);
       if (event) {
-        chosen.textContent = event.text + " ";
-        if (event.to) {
-          location.hash = event.to;
-        }
+        tell(event);
       }
       return;
     }
@@ -525,6 +651,12 @@
       const at = timeAt(timeline, event), reach = (view.to - view.from) / Math.max(timeline.box.right - timeline.box.left, 1) * 4;
       const works = x > timeline.box.left ? requests(l).filter(q => q.posted - reach <= at && ended(q) + reach >= at) : [];
       const work = works.find(q => q.failed) || works[works.length - 1];
+      const mine = low ? null : happened(l.events);
+      if (mine) {
+        draw();
+        tell(mine);
+        return;
+      }
       if (work && low) {
         chooseWork(l, work);
         return;
@@ -622,7 +754,7 @@
   lane.addEventListener("change", redraw);
   data.lanes.forEach(l => {
     const option = document.createElement("option");
-    option.textContent = l.service + " " + l.host + " " + l.qp + " → " + l.peer;
+    option.textContent = [l.service, l.host, l.qp, "→", l.peer].filter(Boolean).join(" ");
     lane.append(option);
   });
   // The first to be shown is the one in which most went wrong.
@@ -648,4 +780,8 @@
     }
   }).observe(root);
   redraw();
+  data.lanes.forEach(l => l.kinds.forEach(kind => level(kind, 0)));
+  if (jobs.length === 0) {
+    root.dataset.decoded = "all";
+  }
 })();

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
+	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -31,13 +33,23 @@ func (c *Collector) plotted(p *capture.Packet, v *conformance.Verdict) {
 			c.Plot.Start = c.Story.Started
 		}
 	}
-	c.Plot.Add(p, v, Lost(p.Comment))
+	effect := plot.Untouched
+	switch text := faultOf(p.Comment); {
+	case lost(text):
+		effect = plot.Dropped
+	case text != "":
+		effect = plot.Changed
+	}
+	c.Plot.Add(p, v, effect)
 }
 
 // charts returns what the page draws; nil if there is nothing.
 func (c *Collector) charts(p *page, all []*Conversation) (*charts, error) {
 	if c.Plot == nil {
 		return nil, nil
+	}
+	if c.Plot.Start.IsZero() && c.Story != nil {
+		c.Plot.Start = c.Story.Started // there was no packet
 	}
 	d := c.Plot.Data(c.lanes(all), append(c.marks(p), c.connections(all)...))
 	if len(d.Lanes) == 0 {
@@ -53,6 +65,9 @@ func (c *Collector) charts(p *page, all []*Conversation) (*charts, error) {
 	}
 	if d.Unseen > 0 {
 		out.Thinned += fmt.Sprintf(" %s, of those that began last, %s not in the charts.", plural.Of(d.Unseen, "flow"), map[bool]string{true: "is", false: "are"}[d.Unseen == 1])
+	}
+	if d.Idle > 0 {
+		out.Thinned += fmt.Sprintf(" %s that sent no request %s not in the charts.", plural.Of(d.Idle, "queue pair"), map[bool]string{true: "is", false: "are"}[d.Idle == 1])
 	}
 	for i := range d.Lanes {
 		w := d.Lanes[i].Work
@@ -72,20 +87,49 @@ func (c *Collector) charts(p *page, all []*Conversation) (*charts, error) {
 	return out, nil
 }
 
-// lanes are the directions of the conversations, by host and process.
-func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
-	process, states := make(map[wire.QPN]string), make(map[wire.QPN][]plot.State)
-	if c.Story != nil {
-		for i := range c.Story.QPs {
-			process[c.Story.QPs[i].QPN] = c.Story.QPs[i].Process
+// knownQP is what the story knows of a queue pair.
+type knownQP struct {
+	process, service string
+	peer             wire.QPN // 0: it is not known
+	states           []plot.State
+	work             *plot.Work
+	shown            bool
+}
+
+// known are the queue pairs of the story.
+func (c *Collector) known() map[wire.QPN]*knownQP {
+	list := make(map[wire.QPN]*knownQP)
+	at := func(q wire.QPN) *knownQP {
+		if list[q] == nil {
+			list[q] = new(knownQP)
 		}
-		for i := range c.Story.Steps {
-			s := &c.Story.Steps[i]
-			process[s.QPN] = printable(s.Process)
-			states[s.QPN] = append(states[s.QPN], plot.State{At: max(s.At.Sub(c.Plot.Start), 0), Name: printable(s.State)})
-		}
+		return list[q]
 	}
-	work := c.work()
+	if c.Story == nil {
+		return list
+	}
+	for i := range c.Story.QPs {
+		q := &c.Story.QPs[i]
+		k := at(q.QPN)
+		k.process, k.service, k.peer = printable(q.Process), printable(q.Type), q.PeerQPN
+	}
+	for i := range c.Story.Steps {
+		s := &c.Story.Steps[i]
+		k := at(s.QPN)
+		k.process = printable(s.Process)
+		k.states = append(k.states, plot.State{At: max(s.At.Sub(c.Plot.Start), 0), Name: printable(s.State)})
+	}
+	for q, w := range c.work() {
+		at(q).work = w
+	}
+	return list
+}
+
+// lanes are the directions of the conversations, and the queue pairs that sent nothing, by host and
+// process.
+func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
+	known := c.known()
+	hosts := make(map[string]netip.Addr) // of processes
 	for _, v := range all {
 		for i, f := range v.flows {
 			if f == nil {
@@ -100,7 +144,11 @@ func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
 			}
 			l.QP, l.Peer = "queue pair not known", to.Addr.String()
 			if from.Known {
-				l.QP, l.Process, l.States, l.Work = qpName(from.QPN), process[from.QPN], states[from.QPN], work[from.QPN]
+				l.QP = qpName(from.QPN)
+				if k := known[from.QPN]; k != nil {
+					l.Process, l.States, l.Work, l.Idle, k.shown = k.process, k.states, k.work, true, true
+					hosts[k.process] = f.Src
+				}
 			}
 			if to.Known {
 				l.Peer += " " + qpName(to.QPN)
@@ -108,10 +156,30 @@ func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
 			lanes = append(lanes, l)
 		}
 	}
+	for _, qpn := range slices.Sorted(maps.Keys(known)) {
+		k := known[qpn]
+		if k.shown {
+			continue
+		}
+		l := plot.Lane{QP: qpName(qpn), Process: k.process, Service: k.service, States: k.states, Work: k.work, Idle: true, Peer: "no packet"}
+		if host, ok := hosts[k.process]; ok {
+			l.Host = host.String()
+		}
+		if k.peer != 0 {
+			l.Peer = qpName(k.peer)
+		}
+		lanes = append(lanes, l)
+	}
 	slices.SortStableFunc(lanes, func(a, b plot.Lane) int {
-		return cmp.Or(a.Requests.Src.Compare(b.Requests.Src), cmp.Compare(a.Process, b.Process))
+		return cmp.Or(hostOf(a).Compare(hostOf(b)), cmp.Compare(a.Process, b.Process))
 	})
 	return lanes
+}
+
+// hostOf is the address of a lane; it is not valid if none is known.
+func hostOf(l plot.Lane) netip.Addr {
+	a, _ := netip.ParseAddr(l.Host)
+	return a
 }
 
 // work are the work requests of queue pairs, with times as those of the packets.
@@ -172,7 +240,11 @@ func (c *Collector) marks(p *page) (list []plot.Event) {
 		for _, x := range p.Events[i].Spans {
 			text += x.Text
 		}
-		list = append(list, plot.Event{At: max(s.At.Sub(c.Plot.Start), 0), Text: text, Bad: s.Bad, To: p.Events[i].ID})
+		e := plot.Event{At: max(s.At.Sub(c.Plot.Start), 0), Text: text, Bad: s.Bad, To: p.Events[i].ID}
+		if s.QPN != 0 {
+			e.QP = qpName(s.QPN)
+		}
+		list = append(list, e)
 	}
 	return list
 }

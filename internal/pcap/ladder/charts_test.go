@@ -16,9 +16,9 @@ import (
 
 // chartLane is what the tests read of a lane.
 type chartLane struct {
-	Host, Process, QP, Peer string
-	Messages                uint64
-	Kinds                   []struct {
+	Host, Process, QP, Peer, Service string
+	Messages                         uint64
+	Kinds                            []struct {
 		Kind  string
 		Count int
 	}
@@ -37,9 +37,9 @@ type chartData struct {
 	Span   int64
 	Lanes  []chartLane
 	Events []struct {
-		Text, To string
-		At       int64
-		Bad      bool
+		Text, To, QP string
+		At           int64
+		Bad          bool
 	}
 }
 
@@ -76,13 +76,24 @@ func TestChartsOfWork(t *testing.T) {
 			Requests: []plot.Request{{ID: "0x1", Op: "<b>\x1b", Status: "IBV_WC_SUCCESS", Posted: 5, Done: 6}, {ID: "0x2", Op: "SEND", Posted: 7}},
 		}},
 		{QPN: 0xbad, Work: plot.Work{Stride: 1}}, // it sent nothing
-	}}}
+	}, Steps: []Step{{start, 0x26, "p", "RTS"}, {start, 0xbad, "p", "INIT"}}, QPs: []QPAtEnd{{QPN: 0xbad, PeerQPN: 0x77, Type: "RC", Process: "p"}},
+		Events: []Sentence{{At: start, Text: "it failed", Bad: true, QPN: 0xbad}}}}
 	page := htmlPage(t, contents(t, "netem_corrupt2.pcap"), "x", &c)
 	if !bytes.Contains(page, []byte("the charts have one of up to 4. They lack 1 work request that failed.")) || bytes.ContainsRune(page, 0x1b) {
 		t.Error("the page does not say what it lacks")
 	}
-	found := 0
-	for _, l := range chartsOf(t, page).Lanes {
+	found, idle := 0, 0
+	d := chartsOf(t, page)
+	if len(d.Events) != 1 || d.Events[0].QP != "0x000bad" {
+		t.Errorf("events: %+v", d.Events)
+	}
+	for _, l := range d.Lanes {
+		if l.QP == "0x000bad" {
+			if idle++; len(l.Kinds) != 0 || len(l.States) != 1 || l.Work == nil || l.Host != "10.77.0.2" || l.Process != "p" || l.Peer != "0x000077" || l.Service != "RC" {
+				t.Errorf("the lane of a queue pair that sent nothing: %+v", l)
+			}
+			continue
+		}
 		if l.QP != "0x000026" {
 			if l.Work != nil {
 				t.Errorf("%s has work requests", l.QP)
@@ -98,8 +109,8 @@ func TestChartsOfWork(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
-	if found != 1 {
-		t.Errorf("%d lanes", found)
+	if found != 1 || idle != 1 {
+		t.Errorf("%d lanes, %d of a queue pair that sent nothing", found, idle)
 	}
 }
 
@@ -150,6 +161,21 @@ func TestCharts(t *testing.T) {
 	}
 	if e := d.Events[0]; len(d.Events) < 2 || e.At != int64(time.Second) || e.To != "event-1" || !e.Bad || states != 2 || cm < 5 {
 		t.Errorf("%d events, the first %+v; %d states, %d messages of the connection manager", len(d.Events), d.Events[0], states, cm)
+	}
+}
+
+// TestChartsWithoutPackets: a run that sent nothing has a timeline, too.
+func TestChartsWithoutPackets(t *testing.T) {
+	start := time.Unix(1_700_000_000, 0)
+	c := Collector{Plot: new(plot.Collector), Story: &Story{Title: "x", Started: start, Steps: []Step{{start.Add(time.Second), 0x11, "p", "INIT"}},
+		Events: []Sentence{{At: start.Add(2 * time.Second), Text: "it failed", Bad: true, QPN: 0x11}}}}
+	var page bytes.Buffer
+	if err := c.WriteHTML(&page, "x", conformance.Summary{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	d := chartsOf(t, page.Bytes())
+	if len(d.Lanes) != 1 || d.Lanes[0].Process != "p" || d.Span != int64(2*time.Second) || len(d.Events) != 1 || d.Events[0].At != int64(2*time.Second) {
+		t.Errorf("%+v", d)
 	}
 }
 

@@ -85,10 +85,18 @@ const probe = `<script>
   const first = span();
   key("psn", "Home");
   const whole = span();
+  seen.window = document.getElementById("window").textContent;
   seen.busy = whole > 2 * first; // nothing was sent in most of the run
   const work = canvas("psn").box.work[0];
   canvas("psn").dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: place.left + work.x2, clientY: place.top + work.y2 }));
   seen.work = document.getElementById("chosen").textContent + document.getElementById("chosen").querySelector("a").hash;
+  // The first lane is that of the queue pair that sent nothing: below the axis, the events and its process.
+  const lanes = canvas("timeline").getBoundingClientRect();
+  canvas("timeline").dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: lanes.left + canvas("timeline").box.x(1e7), clientY: lanes.top + 16 + 2 * 18 + 5 }));
+  seen.mute = document.getElementById("lane").selectedOptions[0].textContent + ": " + document.getElementById("chosen").textContent;
+  document.getElementById("chosen").textContent = "";
+  document.querySelector("#side-1 a[data-work]").click();
+  seen.linked = document.getElementById("lane").selectedOptions[0].textContent + ": " + document.getElementById("chosen").textContent;
   for (let i = 0; 40 > i; i++) { key("timeline", "+"); }
   seen.closest = span();
   key("psn", "Home");
@@ -123,7 +131,7 @@ type seenByChromium struct {
 	Closest                                       float64 // nanoseconds that the charts show
 	ChosenNAK, Back, Busy                         bool
 	FirstNotable, SecondNotable, BackTo, Chosen   string
-	Work                                          string
+	Work, Mute, Window, Linked                    string
 	Opened, Detail, Arrow, Dark                   bool
 	Contrast                                      float64
 }
@@ -142,6 +150,9 @@ func TestChromium(t *testing.T) {
 	c.Story = &Story{Title: "x", Work: []QPWork{{QPN: 0x26, Since: start, Work: plot.Work{Stride: 1, Requests: []plot.Request{
 		{ID: "0xab", Op: "RDMA_WRITE", Status: "IBV_WC_RETRY_EXC_ERR", Failed: true, Bytes: 16384, Done: 2 * time.Second, PSNs: []uint32{0xfffff0, 0xffffff}},
 	}}}}}
+	c.Story.Sides = []Sentence{{Text: "it is late", Bad: true, Work: &Work{QPN: 0x26, PeerQPN: 0x26, PSN: 0xfffff0, ID: "0xab"}}}
+	c.Story.Steps = []Step{{start, 0xbad, "mute", "INIT"}}
+	c.Story.Events = []Sentence{{At: start.Add(10 * time.Millisecond), Text: "it failed", Bad: true, QPN: 0xbad}}
 	page := string(htmlPage(t, contents(t, "netem_corrupt2.pcap"), "netem_corrupt2.pcap", &c))
 	page = strings.Replace(page, "</body>", probe+"</body>", 1)
 	widths := []string{"1280", "360"}
@@ -159,7 +170,7 @@ func TestChromium(t *testing.T) {
 		setting string // Chromium's number
 		dark    bool
 	}{{"light", "1", false}, {"dark", "0", true}} {
-		dom := look(t, browser, file, "--blink-settings=preferredColorScheme="+scheme.setting, "--virtual-time-budget=5000")
+		dom := look(t, browser, "file://"+file, "--blink-settings=preferredColorScheme="+scheme.setting, "--virtual-time-budget=5000")
 		for _, width := range widths {
 			t.Run(scheme.name+", "+width, func(t *testing.T) { saw(t, dom, width).check(t, scheme.dark) })
 		}
@@ -192,18 +203,27 @@ func (s *seenByChromium) check(t *testing.T, dark bool) {
 	if want := "wr_id 0xab: RDMA_WRITE, 16384 bytes, taken by the device after 0.000000000 s, completed after 2.000000000 s with IBV_WC_RETRY_EXC_ERR, PSN 0xfffff0 to 0xffffff. Packet 1,"; !strings.HasPrefix(s.Work, want) || !strings.HasSuffix(s.Work, "#packet-1") {
 		t.Errorf("a click on a work request says %q", s.Work)
 	}
+	if s.Mute != "0x000bad → no packet: it failed " {
+		t.Errorf("a click on the event of a queue pair that sent nothing says %q", s.Mute)
+	}
+	if !strings.HasPrefix(s.Linked, "RC 10.77.0.1 0x000026 → 10.77.0.2 0x000026: wr_id 0xab: RDMA_WRITE") {
+		t.Errorf("the link to a work request selects %q", s.Linked)
+	}
+	if s.Window != "at most 16 packets under way" { // one message after the other
+		t.Errorf("the chart of PSNs says %q", s.Window)
+	}
 	if s.Dark != dark || s.Contrast < 4.5 { // WCAG AA
 		t.Errorf("dark %v, contrast %.1f", s.Dark, s.Contrast)
 	}
 }
 
 // look returns the document after all probes have run.
-func look(t *testing.T, browser, file string, settings ...string) []byte {
+func look(t *testing.T, browser, url string, settings ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, browser, slices.Concat([]string{"--headless", "--no-sandbox", "--disable-gpu",
-		"--user-data-dir=" + t.TempDir(), "--dump-dom"}, settings, []string{"file://" + file})...)
+		"--user-data-dir=" + t.TempDir(), "--dump-dom"}, settings, []string{url})...)
 	dom, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("chromium: %v", err)

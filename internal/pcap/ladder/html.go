@@ -15,6 +15,7 @@ import (
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/rocev2/capture"
 	"github.com/gorxe/gorxe/rocev2/conformance"
+	"github.com/gorxe/gorxe/wire"
 )
 
 //go:embed page.html page.css page.js chart.js
@@ -30,7 +31,8 @@ type page struct {
 	Title         []span // of the story
 	Badges        []Badge
 	Sides, Events []pageSentence
-	Opcodes       []string // of the packets shown
+	Wire          []pageSentence // what the packets of each connection show
+	Opcodes       []string       // of the packets shown
 	QPs           []string
 	Trouble       string  // why the file could not be read to its end
 	Charts        *charts // nil: there is nothing to draw
@@ -97,6 +99,7 @@ func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, t
 		c.start = st.Started // the sentences count from there
 	}
 	all := c.Conversations()
+	p.Facts = append(p.Facts, c.runFacts(all)...)
 	p.tell(c, &s, all)
 	if p.Charts, err = c.charts(&p, all); err != nil {
 		return err
@@ -200,6 +203,7 @@ func (p *page) tell(c *Collector, s *conformance.Summary, all []*Conversation) {
 		p.Badges = append(p.Badges, b)
 	}
 	p.Verdict = worstClass(p.Badges)
+	p.Wire = c.saw(all)
 }
 
 // choices returns the opcodes and the queue pairs that a reader can choose.
@@ -227,17 +231,34 @@ func summaryFacts(s *conformance.Summary) []Field {
 		{capture.RoCEv2.String(), s.RoCEv2}, {capture.RoCEv1.String(), s.RoCEv1}, {capture.InfiniBand.String(), s.InfiniBand},
 		{"other", s.Other}, {"cut", s.Truncated},
 	} {
-		if n.n > 0 {
+		if n.n > 0 && (n.n < s.Packets || n.name != capture.RoCEv2.String()) {
 			facts = append(facts, Field{n.name, fmt.Sprint(n.n)})
 		}
 	}
 	if d := s.Last.Sub(s.First); d > 0 {
-		facts = append(facts, Field{"time", d.Round(time.Microsecond).String()})
+		facts = append(facts, Field{"from the first packet to the last", duration(d)})
 	}
 	if s.ClockSteps > 0 {
 		facts = append(facts, Field{plural.Noun(s.ClockSteps, "time") + " the clock goes back", fmt.Sprint(s.ClockSteps)})
 	}
 	return append(facts, count(uint64(len(s.Flows)+s.Forgotten), "flow"))
+}
+
+// runFacts are how many connections there are, and how long the run took.
+func (c *Collector) runFacts(all []*Conversation) (facts []Field) {
+	n := uint64(0)
+	for _, v := range all {
+		if v.Service != wire.ServiceUD && v.Left.Known && v.Right.Known {
+			n++
+		}
+	}
+	if n > 0 {
+		facts = append(facts, count(n, "connection"))
+	}
+	if c.Story != nil && c.Story.Ran > 0 {
+		facts = append(facts, Field{"run", duration(c.Story.Ran)})
+	}
+	return facts
 }
 
 func count(n uint64, noun string) Field { return Field{plural.Noun(n, noun), fmt.Sprint(n)} }

@@ -5,12 +5,13 @@ package ladder
 import (
 	"bytes"
 	"encoding/json"
-	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ import (
 )
 
 // timing moves and zooms the charts, and measures by the browser's clock how long each step takes
-// until its pixels are there.
+// until its pixels are there: at once, and when all is decoded.
 const timing = `<script>
 (() => {
   const canvas = id => document.getElementById(id), took = [];
@@ -33,11 +34,22 @@ const timing = `<script>
     for (const c of ["timeline", "psn", "rate"]) { canvas(c).getContext("2d").getImageData(0, 0, 1, 1); }
     took.push(performance.now() - start);
   };
-  step("timeline", "Home");
-  for (let i = 0; 22 > i; i++) { step("timeline", i % 3 === 2 ? "ArrowRight" : "+"); }
-  for (let i = 0; 22 > i; i++) { step("psn", i % 3 === 2 ? "ArrowLeft" : "-"); }
-  took.sort((a, b) => a - b);
-  document.documentElement.setAttribute("data-took", JSON.stringify({ median: took[22], most: took[44], packets: document.body.textContent.length }));
+  const steps = () => {
+    step("timeline", "Home");
+    for (let i = 0; 22 > i; i++) { step("timeline", i % 3 === 2 ? "ArrowRight" : "+"); }
+    for (let i = 0; 22 > i; i++) { step("psn", i % 3 === 2 ? "ArrowLeft" : "-"); }
+  };
+  steps();
+  const again = () => {
+    if (canvas("charts").dataset.decoded !== "all") {
+      setTimeout(again, 10);
+      return;
+    }
+    steps();
+    took.sort((a, b) => a - b);
+    fetch("/took", { method: "POST", body: JSON.stringify({ median: took[45], tenth: took[81], most: took[89] }) });
+  };
+  again();
 })();
 </script>`
 
@@ -51,8 +63,54 @@ func TestMillion(t *testing.T) {
 	if err != nil {
 		testenv.Missing(t, "chromium is missing: make setup installs it")
 	}
-	const packets, flows = 1_000_000, 16
+	const packets = 1_000_000
 	c := Collector{Plot: new(plot.Collector)}
+	fill(t, &c, packets)
+	var out bytes.Buffer
+	if err := c.WriteHTML(&out, "million", conformance.Summary{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	// The browser ends once the page has its picture, which is when the probe has told its times.
+	page := strings.Replace(out.String(), "</body>", `<img src="/ended" alt=""/>`+timing+"</body>", 1)
+	var took struct{ Median, Tenth, Most float64 }
+	told := make(chan error, 1)
+	ended := make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, page) })
+	mux.HandleFunc("GET /ended", func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-ended:
+		case <-r.Context().Done():
+		}
+	})
+	mux.HandleFunc("POST /took", func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case told <- json.NewDecoder(r.Body).Decode(&took):
+			close(ended)
+		default:
+		}
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	look(t, browser, server.URL+"/", "--window-size=1280,900")
+	select {
+	case err := <-told:
+		if err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Fatal("the probe did not come to its end")
+	}
+	t.Logf("%d packets: %d MB, a step takes %.0f ms, nine of ten less than %.0f ms, the slowest %.0f ms", packets, out.Len()>>20, took.Median, took.Tenth, took.Most)
+	if took.Median > 100 || out.Len() > 20<<20 {
+		t.Errorf("a step takes %.0f ms, the page has %d MB", took.Median, out.Len()>>20)
+	}
+}
+
+// fill gives a collector packets of 16 connections.
+func fill(t *testing.T, c *Collector, packets int) {
+	t.Helper()
+	const flows = 16
 	b := make([]byte, 12+4)
 	newPacket := func(op wire.Opcode, psn wire.PSN, q wire.QPN) wire.Packet {
 		clear(b)
@@ -85,26 +143,30 @@ func TestMillion(t *testing.T) {
 		p.Transport, p.TransportLen = b, len(v.Packet.Bytes())+wire.ICRCLen
 		c.Add(&p, &v)
 	}
+}
+
+// TestTenMillion: ten million packets need no more memory than a million, and their page says what
+// it has not. It runs with GORXE_E2E=full.
+func TestTenMillion(t *testing.T) {
+	if os.Getenv("GORXE_E2E") != "full" {
+		return
+	}
+	c := Collector{Plot: new(plot.Collector)}
+	fill(t, &c, 10_000_000)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
 	var out bytes.Buffer
-	if err := c.WriteHTML(&out, "million", conformance.Summary{}, nil); err != nil {
+	if err := c.WriteHTML(&out, "ten million", conformance.Summary{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "page.html")
-	page := strings.Replace(out.String(), "</body>", timing+"</body>", 1)
-	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
+	t.Logf("%d MiB of memory, a page of %d MB", m.HeapAlloc>>20, out.Len()>>20)
+	if m.HeapAlloc > 128<<20 || out.Len() > 20<<20 {
+		t.Errorf("%d MiB of memory, a page of %d MB", m.HeapAlloc>>20, out.Len()>>20)
 	}
-	dom := look(t, browser, file, "--window-size=1280,900")
-	m := regexp.MustCompile(`data-took="([^"]*)"`).FindSubmatch(dom)
-	if m == nil {
-		t.Fatalf("the probe did not come to its end: %.300s", dom)
-	}
-	var took struct{ Median, Most float64 }
-	if err := json.Unmarshal([]byte(html.UnescapeString(string(m[1]))), &took); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d packets: %d MB, a step takes %.0f ms, %.0f ms at most", packets, out.Len()>>20, took.Median, took.Most)
-	if took.Median > 100 || out.Len() > 20<<20 {
-		t.Errorf("a step takes %.0f ms, the page has %d MB", took.Median, out.Len()>>20)
+	for _, want := range []string{"The charts have one of up to ", "9998", " packets left out"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
 	}
 }

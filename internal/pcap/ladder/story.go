@@ -2,6 +2,7 @@ package ladder
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ type Story struct {
 	Title   string // how the run ended, as one line of Markdown
 	Command string
 	Started time.Time // times of the page count from here
+	Ran     time.Duration
 	Badges  []Badge
 	Sides   []Sentence // which side was at fault
 	Events  []Sentence // errors, and ends of processes, in their order
@@ -36,8 +38,9 @@ type Badge struct {
 type Sentence struct {
 	At   time.Time // zero: it is not known when
 	Text string
-	Bad  bool  // something is wrong
-	Work *Work // nil: it is about no work request
+	Bad  bool     // something is wrong
+	Work *Work    // nil: it is about no work request
+	QPN  wire.QPN // that it is about; 0: none
 }
 
 // Work names a work request, or a request of the peer.
@@ -45,7 +48,8 @@ type Work struct {
 	QPN, PeerQPN wire.QPN
 	PSN          wire.PSN
 	FromPeer     bool
-	Rule         bool // it is the first packet that a fault rule hit, of which QPN is one end
+	ID           string // of the work request, as its journal has it; empty: it is none
+	Rule         bool   // it is the first packet that a fault rule hit, of which QPN is one end
 }
 
 // QPAtEnd is a queue pair as its process left it.
@@ -172,7 +176,8 @@ type pageSentence struct {
 	Links []link
 }
 
-type link struct{ To, Text string }
+// link leads to a place of the page. Work names a queue pair and its work request, for the charts.
+type link struct{ To, Text, Work string }
 
 // sentences finds the packets that sentences are about.
 func (c *Collector) sentences(list []Sentence, name string, all []*Conversation) (out []pageSentence) {
@@ -212,17 +217,22 @@ func (c *Collector) links(w *Work, all []*Conversation) (list []link) {
 		}
 	}
 	if request != nil {
-		list = append(list, link{fmt.Sprintf("#packet-%d", request.Number), fmt.Sprintf("its packet %d", request.Number)})
+		list = append(list, link{To: fmt.Sprintf("#packet-%d", request.Number), Text: fmt.Sprintf("its packet %d", request.Number)})
 	}
 	if refusal != nil {
-		list = append(list, link{fmt.Sprintf("#packet-%d", refusal.Number), fmt.Sprintf("refused by packet %d", refusal.Number)})
+		list = append(list, link{To: fmt.Sprintf("#packet-%d", refusal.Number), Text: fmt.Sprintf("refused by packet %d", refusal.Number)})
 	}
 	if flow != 0 {
-		list = append(list, link{fmt.Sprintf("#flow-%d", flow), fmt.Sprintf("flow %d", flow)})
+		list = append(list, link{To: fmt.Sprintf("#flow-%d", flow), Text: fmt.Sprintf("flow %d", flow)})
+	}
+	for i := range c.Story.Work {
+		if q := &c.Story.Work[i]; c.Plot != nil && w.ID != "" && q.QPN == w.QPN && slices.ContainsFunc(q.Requests, func(r plot.Request) bool { return r.ID == w.ID }) {
+			list = append(list, link{To: "#timeline", Text: "work request " + w.ID, Work: qpName(w.QPN) + " " + w.ID})
+		}
 	}
 	for i := range c.Story.QPs {
 		if q := &c.Story.QPs[i]; q.QPN == w.QPN {
-			return append(list, link{"#" + q.ID(), fmt.Sprintf("queue pair 0x%06x", uint32(q.QPN))})
+			return append(list, link{To: "#" + q.ID(), Text: fmt.Sprintf("queue pair 0x%06x", uint32(q.QPN))})
 		}
 	}
 	return list

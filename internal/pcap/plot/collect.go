@@ -61,8 +61,29 @@ func (c *Collector) flow(of *conformance.Flow) *Flow {
 	return f
 }
 
-// Add adds a packet. lost says that a fault rule lost it.
-func (c *Collector) Add(p *capture.Packet, v *conformance.Verdict, lost bool) {
+// Effect is what a fault rule did to a packet.
+type Effect uint8
+
+// The effects.
+const (
+	Untouched Effect = iota
+	Changed          // or delayed, or doubled
+	Dropped
+)
+
+// kind returns the kind of a packet that a rule hit.
+func (e Effect) kind(k Kind) Kind {
+	switch {
+	case e == Dropped:
+		return Lost
+	case e == Changed && k.ordinary():
+		return Hit
+	}
+	return k
+}
+
+// Add adds a packet. effect is what a fault rule did to it.
+func (c *Collector) Add(p *capture.Packet, v *conformance.Verdict, effect Effect) {
 	if v.Flow == nil || !v.Parsed || v.ICRC == conformance.ICRCBad {
 		return
 	}
@@ -80,21 +101,20 @@ func (c *Collector) Add(p *capture.Packet, v *conformance.Verdict, lost bool) {
 	f.bytes.add(at, payload)
 	switch {
 	case v.Packet.Opcode() == wire.OpCNP:
-		c.point(f, CNP, at, v.Packet.PSN(), p.Number, f.responses.offset)
+		c.point(f, &f.came, effect.kind(CNP), at, v.Packet.PSN(), p.Number, f.responses.offset)
 	case info.Has(wire.OpResponse):
 		k, a := responseKind(v.Packet)
 		a.at = at
-		c.point(f, k, at, v.Packet.PSN(), p.Number, f.responses.place(v.Packet.PSN()))
-		c.answer(f, a)
+		c.point(f, &f.came, effect.kind(k), at, v.Packet.PSN(), p.Number, f.responses.place(v.Packet.PSN()))
+		if effect != Dropped {
+			c.answer(f, a)
+		}
 	default:
 		k := Sent
-		switch {
-		case lost:
-			k = Lost
-		case v.Class == conformance.ClassRetransmission || v.Class == conformance.ClassDuplicate:
+		if v.Class == conformance.ClassRetransmission || v.Class == conformance.ClassDuplicate {
 			k = Again
 		}
-		c.point(f, k, at, v.Packet.PSN(), p.Number, f.requests.place(v.Packet.PSN()))
+		c.point(f, &f.sent, effect.kind(k), at, v.Packet.PSN(), p.Number, f.requests.place(v.Packet.PSN()))
 		if v.Class == conformance.ClassRetransmission || v.Class == conformance.ClassDuplicate {
 			return
 		}
@@ -133,17 +153,13 @@ func (c *Collector) done(m *Message) {
 	}
 }
 
-// point keeps a point, and thins all if there are too many.
-func (c *Collector) point(f *Flow, k Kind, at time.Duration, psn wire.PSN, number int, place int64) {
+// point keeps a point of one side of a flow, and thins all if there are too many.
+func (c *Collector) point(f *Flow, side *[kinds]list, k Kind, at time.Duration, psn wire.PSN, number int, place int64) {
 	if c.packet != nil {
 		c.packet(&Packet{f, k, at, psn, number})
 		return
 	}
-	l := &f.sent[k]
-	if k == Ack || k == Response || k == RNR || k == NAK || k == CNP {
-		l = &f.came[k]
-	}
-	if !l.add(point{at, place, number}) {
+	if !side[k].add(point{at, place, number}) {
 		return
 	}
 	most := MaxPoints

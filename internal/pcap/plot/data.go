@@ -12,7 +12,8 @@ type Lane struct {
 	Requests, Responses *conformance.Flow // Responses is nil if they are not known
 	Host, Process       string
 	QP, Peer, Service   string
-	Section             int // of the page that has its packets
+	Section             int  // of the page that has its packets; 0: none has
+	Idle                bool // it has a lane even if it sent no request
 	States              []State
 	Work                *Work // of the sender; nil: it is not known
 }
@@ -30,6 +31,7 @@ type Data struct {
 	Events  []Event       `json:"events"`
 	Thinned uint64        `json:"thinned"` // one of so many points is there
 	Unseen  int           `json:"unseen"`  // flows that are not there
+	Idle    int           `json:"idle"`    // queue pairs without requests that are not there
 }
 
 // Event is a mark on all lanes, or on one.
@@ -101,19 +103,38 @@ func (h *histogram) data() *tookData {
 	return d
 }
 
-// Data returns what a page draws of the lanes and events. Lanes without a packet are left out.
+// begun reports whether the lane has requests, or answers to some.
+func (c *Collector) begun(l *Lane) bool {
+	f, o := c.flows[l.Requests], c.flows[l.Responses]
+	return f != nil && (f.requests.begun || o == nil && f.responses.begun || o != nil && o.responses.begun)
+}
+
+// Data returns what a page draws of the lanes and events. Lanes without a packet are left out,
+// except for those that say otherwise, up to MaxFlows.
 func (c *Collector) Data(lanes []Lane, events []Event) *Data {
 	d := &Data{Lanes: []laneData{}, Events: append([]Event{}, events...), Thinned: 1, Unseen: len(c.unseen)}
 	for _, e := range events {
 		d.Span = max(d.Span, e.At)
+	}
+	shown, idle := make(map[string]bool), 0
+	for i := range lanes {
+		shown[lanes[i].QP] = shown[lanes[i].QP] || c.begun(&lanes[i])
 	}
 	for _, l := range lanes {
 		f, o := c.flows[l.Requests], c.flows[l.Responses]
 		if f != nil && o == nil && !f.requests.begun {
 			o = f // the capture has the answers only
 		}
-		if f == nil || !f.requests.begun && (o == nil || !o.responses.begun) {
-			continue
+		if !c.begun(&l) {
+			if !l.Idle || shown[l.QP] {
+				continue
+			}
+			shown[l.QP] = true
+			if idle++; idle > MaxFlows {
+				d.Idle++
+				continue
+			}
+			f, o = new(Flow), nil
 		}
 		d.Span = max(d.Span, f.last)
 		for _, s := range l.States {

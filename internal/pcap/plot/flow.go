@@ -23,7 +23,8 @@ type Flow struct {
 	bytes               bins
 	latency, depth      bins
 	latencies           histogram
-	messages            uint64 // that ended
+	slowest             Message // until its acknowledgement
+	messages            uint64  // that ended
 
 	open    Message // of which the last packet did not come yet
 	begun   bool
@@ -94,6 +95,9 @@ func (f *Flow) answered(a answer, each func(*Message)) {
 		took := uint64(max(a.at-m.Begin, 0))
 		f.latency.add(a.at, took)
 		f.latencies.add(took)
+		if m.End-m.Begin > f.slowest.End-f.slowest.Begin {
+			f.slowest = *m
+		}
 		each(m)
 		n++
 	}

@@ -22,7 +22,7 @@ func plotted(t testing.TB, c *Collector, name string) (lanes []Lane) {
 	}
 	defer f.Close()
 	r, err := conformance.Read(f, conformance.Options{}, func(p *capture.Packet, v *conformance.Verdict) error {
-		c.Add(p, v, false)
+		c.Add(p, v, Untouched)
 		return nil
 	})
 	if err != nil {

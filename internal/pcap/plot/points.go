@@ -22,11 +22,12 @@ const (
 	RNR                  // an RNR NAK
 	NAK
 	CNP
-	Lost // a request that a fault rule lost
+	Hit  // a packet that a fault rule delayed or changed
+	Lost // a packet that a fault rule lost
 	kinds
 )
 
-var kindNames = [kinds]string{"sent", "ack", "response", "again", "rnr", "nak", "cnp", "lost"}
+var kindNames = [kinds]string{"sent", "ack", "response", "again", "rnr", "nak", "cnp", "hit", "lost"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -83,10 +83,17 @@ func (t *Trace) write(e *traceEvent) {
 // Add adds a packet. fault is what fault rules did to it, and lost says that they lost it.
 func (t *Trace) Add(p *capture.Packet, v *conformance.Verdict, fault string, lost bool) {
 	t.note = fault
+	effect := Untouched
+	switch {
+	case lost:
+		effect = Dropped
+	case fault != "":
+		effect = Changed
+	}
 	if v.Parsed && v.Packet.DestQP() == wire.GSIQPN && t.Management != nil {
 		t.note = t.Management(p, v)
 	}
-	t.c.Add(p, v, lost)
+	t.c.Add(p, v, effect)
 }
 
 // host returns the number of a host.
@@ -138,14 +145,11 @@ func (t *Trace) message(m *Message) {
 func hexPSN(p wire.PSN) string { return fmt.Sprintf("0x%06x", uint32(p)) }
 
 // traceNames are those of the kinds that are events. Others are part of a message.
-var traceNames = map[Kind]string{Again: "sent again", RNR: "RNR NAK", NAK: "NAK", CNP: "CNP", Lost: "lost"}
+var traceNames = map[Kind]string{Again: "sent again", RNR: "RNR NAK", NAK: "NAK", CNP: "CNP", Hit: "fault rule", Lost: "lost"}
 
 // packet writes a packet that is worth an event.
 func (t *Trace) packet(p *Packet) {
 	name := traceNames[p.Kind]
-	if name == "" && t.note != "" && p.Flow.of.QPN != wire.GSIQPN {
-		name = "fault rule"
-	}
 	if name == "" {
 		return
 	}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
@@ -56,6 +55,18 @@ func TestMetrics(t *testing.T) {
 // scrape returns the metrics by name and labels.
 func scrape(t *testing.T, h *host, address string) map[string]string {
 	t.Helper()
+	metrics := make(map[string]string)
+	for line := range strings.Lines(scrapeText(t, h, address)) {
+		if name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "} "); ok {
+			metrics[name+"}"] = value
+		}
+	}
+	return metrics
+}
+
+// scrapeText returns what is served.
+func scrapeText(t *testing.T, h *host, address string) string {
+	t.Helper()
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (conn net.Conn, err error) {
 		err = h.net.Do(func() (err error) { conn, err = net.Dial("tcp", address); return err })
 		return conn, err
@@ -70,11 +81,5 @@ func scrape(t *testing.T, h *host, address string) map[string]string {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("status %s: %v", resp.Status, err)
 	}
-	metrics := make(map[string]string)
-	for s := bufio.NewScanner(strings.NewReader(string(text))); s.Scan(); {
-		if name, value, ok := strings.Cut(s.Text(), "} "); ok {
-			metrics[name+"}"] = value
-		}
-	}
-	return metrics
+	return string(text)
 }

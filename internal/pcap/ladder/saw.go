@@ -1,0 +1,260 @@
+package ladder
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorxe/gorxe/internal/explain/plural"
+	"github.com/gorxe/gorxe/internal/pcap/plot"
+	"github.com/gorxe/gorxe/rocev2/conformance"
+	"github.com/gorxe/gorxe/wire"
+)
+
+const (
+	// maxTold is how many directions have a sentence of their own.
+	maxTold = 8
+	// maxQuiet is how many directions in which all went well have one.
+	maxQuiet = 4
+	// maxTalk is how many messages of the connection manager one sentence has.
+	maxTalk = 8
+)
+
+// direction is one direction of a conversation: its requests, and the answers to them.
+type direction struct {
+	from, to End
+	service  wire.Service
+	section  int
+	requests conformance.FlowStats
+	answers  conformance.FlowStats
+	told     plot.Told // of the requests
+	back     plot.Told // of the flow that has the answers
+}
+
+// trouble is how much went wrong.
+func (d *direction) trouble() uint64 {
+	return d.requests.Retransmissions + d.requests.Timeouts + d.requests.Marked + d.told.Lost.Seen + d.told.Hit.Seen + d.told.Open +
+		d.answers.NAKs + d.answers.Retransmissions + d.answers.RNRs + d.answers.CNPs + d.back.LostAnswers.Seen + d.back.HitAnswers.Seen
+}
+
+// saw says what the packets of each connection show, the worst first.
+func (c *Collector) saw(all []*Conversation) []pageSentence {
+	if c.Plot == nil {
+		return nil
+	}
+	var list []direction
+	var out []pageSentence
+	there := make(map[int]bool) // packets on the page
+	for _, v := range all {
+		for _, r := range v.Rows {
+			there[r.Number] = true
+		}
+		if s, ok := c.talk(v); ok {
+			if len(out) < maxTold {
+				out = append(out, s)
+			}
+			continue
+		}
+		for i, f := range v.flows {
+			if f == nil || f.Stats.Requests == 0 {
+				continue
+			}
+			d := direction{from: v.Left, to: v.Right, service: v.Service, section: v.ID, requests: f.Stats, told: c.Plot.Told(f)}
+			if i == 1 {
+				d.from, d.to = d.to, d.from
+			}
+			if len(v.flows) == 2 && v.flows[1-i] != nil {
+				d.answers, d.back = v.flows[1-i].Stats, c.Plot.Told(v.flows[1-i])
+			}
+			list = append(list, d)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b direction) int { return cmp.Compare(b.trouble(), a.trouble()) })
+	bad := slices.IndexFunc(list, func(d direction) bool { return d.trouble() == 0 })
+	if bad < 0 {
+		bad = len(list)
+	}
+	known := c.known()
+	shown := min(bad, maxTold)
+	if quiet := len(list) - bad; quiet <= maxQuiet && bad <= maxTold {
+		shown = len(list)
+	}
+	for i := range list[:shown] {
+		out = append(out, list[i].sentence(known, there))
+	}
+	if n := bad - shown; n > 0 {
+		out = append(out, pageSentence{Spans: []span{{Text: fmt.Sprintf("In %s, too, packets were lost, sent again or refused: see the flows below.", plural.Of(n, "more direction"))}}})
+	}
+	if shown <= bad && bad < len(list) {
+		out = append(out, quiet(list[bad:]))
+	}
+	for i := range out {
+		out[i].ID = fmt.Sprintf("wire-%d", i+1)
+	}
+	return out
+}
+
+// quiet says that all went well in some directions.
+func quiet(list []direction) pageSentence {
+	packets, messages, slowest := uint64(0), uint64(0), time.Duration(0)
+	for i := range list {
+		d := &list[i]
+		packets, messages, slowest = packets+d.requests.Requests, messages+d.told.Messages, max(slowest, d.told.Slowest)
+	}
+	text := fmt.Sprintf("In %s nothing was lost, sent again or refused: %s in %s", plural.Of(len(list), "direction"), plural.Of(messages, "message"), plural.Of(packets, "request packet"))
+	if slowest > 0 {
+		text += ", each acknowledged within " + duration(slowest)
+	}
+	return pageSentence{Spans: []span{{Text: text + "."}}}
+}
+
+// name writes an end with its process.
+func (e End) name(known map[wire.QPN]*knownQP) []span {
+	if !e.Known {
+		return []span{{Text: e.Addr.String()}}
+	}
+	if k := known[e.QPN]; k != nil && k.process != "" {
+		return []span{{Text: k.process + " "}, {Text: qpName(e.QPN), Bold: true}}
+	}
+	return []span{{Text: e.Addr.String() + " "}, {Text: qpName(e.QPN), Bold: true}}
+}
+
+// sentence says what happened in one direction.
+func (d *direction) sentence(known map[wire.QPN]*knownQP, there map[int]bool) pageSentence {
+	s := pageSentence{Spans: slices.Concat(d.from.name(known), []span{{Text: " → "}}, d.to.name(known))}
+	clauses := []string{fmt.Sprintf("%s in %s", plural.Of(d.told.Messages, "message"), plural.Of(d.requests.Requests, "request packet"))}
+	add := func(n uint64, first plot.First, what, link string) {
+		if n == 0 {
+			return
+		}
+		text := what
+		if first.Number > 0 {
+			text += fmt.Sprintf(", first after %.3f s", first.At.Seconds())
+			if there[first.Number] {
+				s.Links = append(s.Links, to(first.Number, link))
+			}
+		}
+		clauses = append(clauses, text)
+	}
+	q, a := &d.requests, &d.answers
+	add(d.told.Lost.Seen, d.told.Lost, "fault rules lost "+plural.Of(d.told.Lost.Seen, "packet")+" on the way", "lost")
+	add(d.told.Hit.Seen, d.told.Hit, "fault rules delayed or changed "+plural.Of(d.told.Hit.Seen, "packet"), "hit")
+	add(d.back.LostAnswers.Seen, d.back.LostAnswers, "fault rules lost "+plural.Of(d.back.LostAnswers.Seen, "answer"), "lost answer")
+	add(d.back.HitAnswers.Seen, d.back.HitAnswers, "fault rules delayed or changed "+plural.Of(d.back.HitAnswers.Seen, "answer"), "hit answer")
+	add(q.Marked, plot.First{}, plural.Of(q.Marked, "packet")+" came marked for congestion (CE)", "")
+	add(a.CNPs, d.back.CNP, "the receiver asked "+often(a.CNPs)+" to slow down (CNP)", "CNP")
+	gaps := a.NAKCodes[wire.NAKPSNSequence]
+	add(gaps, d.back.NAK, "the receiver missed a packet "+often(gaps)+" (NAK: PSN sequence error)", "NAK")
+	if gaps > 0 {
+		d.back.NAK = plot.First{} // it may be the first of the others
+	}
+	add(a.NAKs-gaps, d.back.NAK, "the receiver refused "+often(a.NAKs-gaps)+" ("+nakWords(a)+")", "NAK")
+	add(a.RNRs, d.back.RNR, "the receiver answered "+often(a.RNRs)+" that it had no receive (RNR NAK)", "RNR NAK")
+	add(q.Timeouts, plot.First{}, "the sender waited "+often(q.Timeouts)+" until its timeout", "")
+	add(q.Retransmissions, d.told.Again, plural.Of(q.Retransmissions, "packet")+" "+was(q.Retransmissions)+" sent again", "sent again")
+	if a.Requests == 0 { // else they may be requests
+		add(a.Retransmissions, plot.First{}, plural.Of(a.Retransmissions, "answer")+" "+was(a.Retransmissions)+" sent again", "")
+	}
+	if len(clauses) == 1 {
+		clauses = append(clauses, "nothing was lost, sent again or refused")
+	}
+	clauses = append(clauses, d.acknowledged())
+	s.Bad = d.told.Open > 0 && d.service != wire.ServiceUC && d.service != wire.ServiceUD
+	s.Spans = append(s.Spans, span{Text: fmt.Sprintf(" (%v): ", d.service) + strings.Join(slices.DeleteFunc(clauses, func(s string) bool { return s == "" }), "; ") + "."})
+	s.Links = append(s.Links, link{To: fmt.Sprintf("#flow-%d", d.section), Text: fmt.Sprintf("flow %d", d.section)})
+	return s
+}
+
+// acknowledged says how long acknowledgements took, and whether all came.
+func (d *direction) acknowledged() string {
+	if d.service == wire.ServiceUC || d.service == wire.ServiceUD {
+		return ""
+	}
+	text := ""
+	if d.told.Slowest > 0 {
+		text = fmt.Sprintf("half of the messages were acknowledged within %s, the slowest, sent after %.3f s, within %s", duration(d.told.Median), d.told.SlowestFrom.Seconds(), duration(d.told.Slowest))
+	}
+	switch {
+	case d.told.Open > 0 && text == "":
+		return plural.Of(d.told.Open, "message") + " " + was(d.told.Open) + " never acknowledged"
+	case d.told.Open > 0:
+		return text + ", and " + plural.Of(d.told.Open, "message") + " never"
+	case text != "":
+		return text + "; every message was acknowledged"
+	}
+	return ""
+}
+
+// often says how many times.
+func often(n uint64) string {
+	if n == 1 {
+		return "once"
+	}
+	return plural.Of(n, "time")
+}
+
+func was(n uint64) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+// nakWords says what NAKs say.
+func nakWords(s *conformance.FlowStats) string {
+	var words []string
+	for code, n := range s.NAKCodes {
+		if n > 0 && wire.NAKCode(code) != wire.NAKPSNSequence {
+			words = append(words, wire.NAKCode(code).String())
+		}
+	}
+	if len(words) == 0 {
+		return "a NAK with a reserved code"
+	}
+	return "NAK: " + strings.Join(words, ", ")
+}
+
+func to(number int, what string) link {
+	return link{To: fmt.Sprintf("#packet-%d", number), Text: fmt.Sprintf("%s: packet %d", what, number)}
+}
+
+// talk says what the connection manager's messages of a conversation are; false: it has none.
+func (c *Collector) talk(v *Conversation) (s pageSentence, ok bool) {
+	n := 0
+	for _, r := range v.Rows {
+		m := r.mad()
+		if m == nil {
+			continue
+		}
+		cm, err := wire.ParseCM(m[:])
+		if err != nil {
+			continue
+		}
+		if n++; n > maxTalk {
+			continue
+		}
+		words := cm.CMAttribute().String()
+		if cm.CMAttribute() == wire.AttrREJ {
+			s.Bad, words = true, printable(cm.String())
+			s.Links = append(s.Links, to(r.Number, "REJ"))
+		}
+		before := "; "
+		if n == 1 {
+			before = "The connection manager: "
+		}
+		s.Spans = append(s.Spans, span{Text: fmt.Sprintf("%s%v sent ", before, r.Src)}, span{Text: words, Bold: true},
+			span{Text: fmt.Sprintf(" after %.6f s", r.Time.Sub(c.start).Seconds())})
+	}
+	if n == 0 {
+		return s, false
+	}
+	end := "."
+	if n > maxTalk {
+		end = fmt.Sprintf("; and %s more.", plural.Of(n-maxTalk, "message"))
+	}
+	s.Spans = append(s.Spans, span{Text: end})
+	s.Links = append(s.Links, link{To: fmt.Sprintf("#flow-%d", v.ID), Text: fmt.Sprintf("flow %d", v.ID)})
+	return s, true
+}

@@ -1,0 +1,51 @@
+package plot
+
+import (
+	"time"
+
+	"github.com/gorxe/gorxe/rocev2/conformance"
+)
+
+// First is the first packet of a kind, and how many there are.
+type First struct {
+	At     time.Duration // since Start
+	Number int
+	Seen   uint64
+}
+
+func (l *list) told() First {
+	if len(l.points) == 0 {
+		return First{}
+	}
+	p := l.points[0] // thinning keeps it
+	return First{At: p.at, Number: p.number, Seen: l.seen}
+}
+
+// Told is what sentences say of one direction: of its requests, and of the answers that its sender
+// gives to the requests of the other direction.
+type Told struct {
+	Lost, Again                First // requests
+	RNR, NAK, CNP, LostAnswers First // answers
+	Hit, HitAnswers            First
+	// requests from FIRST to LAST; those without an acknowledgement
+	Messages, Open               uint64
+	Slowest, SlowestFrom, Median time.Duration // until the acknowledgement
+}
+
+// Told returns what is known of a flow; all is 0 if nothing is.
+func (c *Collector) Told(of *conformance.Flow) (t Told) {
+	f := c.flows[of]
+	if f == nil {
+		return t
+	}
+	t = Told{
+		Lost: f.sent[Lost].told(), Again: f.sent[Again].told(), Hit: f.sent[Hit].told(),
+		RNR: f.came[RNR].told(), NAK: f.came[NAK].told(), CNP: f.came[CNP].told(), LostAnswers: f.came[Lost].told(), HitAnswers: f.came[Hit].told(),
+		Messages: f.messages, Median: time.Duration(f.latencies.percentile(50)),
+		Slowest: f.slowest.End - f.slowest.Begin, SlowestFrom: f.slowest.Begin,
+	}
+	if f.of.Peer != nil || f.latencies.n > 0 {
+		t.Open = uint64(len(f.pending)) + f.missed
+	}
+	return t
+}
