@@ -94,19 +94,13 @@ type Steers interface{ HasSteering() bool }
 type Steering interface {
 	// NewFlow reads the private request of a flow rule: what its counters object counts. Nil: the
 	// request says nothing of that. read reads the program's memory.
-	NewFlow(u UData, read func(addr uint64, b []byte) error) ([]FlowCounter, error)
+	NewFlow(u UData, read func(addr uint64, b []byte) error) ([]ether.Point, error)
 	NewWQ(u UData, req WQRequest) (WQ, error)
 	// NewTable delivers the private response for an indirection table of 1<<log places.
 	NewTable(u UData, log uint32) error
 	// NewRSS reads how a queue pair spreads frames over a table of 1<<log places, and delivers the
 	// private response.
 	NewRSS(u UData, log uint32) (ether.RSS, error)
-}
-
-// FlowCounter is a value that a counters object has: bytes or frames, and its place.
-type FlowCounter struct {
-	Bytes bool
-	Index uint32
 }
 
 // WQRequest is a request for a work queue, which receives only.
