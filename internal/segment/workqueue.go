@@ -33,8 +33,8 @@ type WorkQueue struct {
 	state WQState
 }
 
-// WorkQueueInit is what the engine's queue pair of a work queue is made from. The caller adds who
-// owns it, and its sizes.
+// WorkQueueInit is what the engine's queue pair of a work queue is made from. The caller adds
+// its owner and its sizes.
 func WorkQueueInit(cq *rxe.CQ, stripVLAN, scatterFCS bool) rxe.QPInitAttr {
 	return rxe.QPInitAttr{Type: rxe.QPRaw, SendCQ: cq, RecvCQ: cq,
 		Frames: &rxe.FrameInit{Port: noPort{}, StripVLAN: stripVLAN, ScatterFCS: scatterFCS}}
@@ -103,3 +103,17 @@ func (s *Spread) ReceiveFrame(frame []byte, info rxe.FrameInfo) {
 	}
 	s.Queues[info.Hash&uint32(len(s.Queues)-1)].ReceiveFrame(frame, info)
 }
+
+// WorkQueueEvent is what an event of the queue pair is to a program, which knows only one of work
+// queues; false: nothing.
+func WorkQueueEvent(typ rxe.EventType) (rxe.EventType, bool) {
+	switch typ {
+	case rxe.EventQPFatal, rxe.EventQPReqErr, rxe.EventQPAccessErr:
+		return EventWQFatal, true
+	default:
+		return 0, false
+	}
+}
+
+// EventWQFatal is IBV_EVENT_WQ_FATAL.
+const EventWQFatal rxe.EventType = 19

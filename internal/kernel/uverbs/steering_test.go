@@ -530,7 +530,7 @@ func (p *steerProgram) workQueueWalk(t *testing.T) {
 	x := &xrcProgram{user: p.user, async: firstFD(p.program)}
 	p.dev.Event(rxe.Event{Type: rxe.EventQPAccessErr, QP: r.QP})
 	p.dev.Event(rxe.Event{Type: rxe.EventQPLastWQEReached, QP: r.QP})
-	if got := x.takeEvents(); len(got) != 1 || got[0] != eventWQFatal {
+	if got := x.takeEvents(); len(got) != 1 || got[0] != segment.EventWQFatal {
 		t.Errorf("events %v", got)
 	}
 	p.wantErr("an unknown type", verb{cmd: uapi.CmdExtended | uapi.CmdExCreateWQ, resp: uapi.SizeOf[uapi.CreateWQResp](),

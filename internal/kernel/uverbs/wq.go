@@ -176,16 +176,3 @@ func writeDestroyWQ(k *call, req *uapi.ExHandleReq) error {
 	return dispatch.Respond(&k.Call, uapi.DestroyWQResp{ResponseLength: dispatch.ResponseLength[uapi.DestroyWQResp](&k.Call),
 		EventsReported: o.AsyncReported})
 }
-
-// workQueueEvent is what an event of the engine's queue pair is to a program: it knows only one
-// event of work queues.
-func workQueueEvent(typ rxe.EventType) (rxe.EventType, bool) {
-	switch typ {
-	case rxe.EventQPFatal, rxe.EventQPReqErr, rxe.EventQPAccessErr:
-		return eventWQFatal, true
-	default:
-		return 0, false
-	}
-}
-
-const eventWQFatal rxe.EventType = 19 // IBV_EVENT_WQ_FATAL
