@@ -51,6 +51,9 @@ func (c *Context) OpenXRCD(file *os.File) (*XRCD, error) {
 	return x, nil
 }
 
+// Context returns the context of the domain.
+func (x *XRCD) Context() *Context { return x.ctx }
+
 // Close closes the domain (ibv_close_xrcd). It returns ErrBusy while an SRQ or a queue pair that
 // was made with it exists. The domain lives as long as another context has it open.
 func (x *XRCD) Close() error {
