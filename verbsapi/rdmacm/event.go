@@ -144,9 +144,9 @@ func (ch *EventChannel) CreateID(space PortSpace) (*ID, error) {
 	return ch.createID(space, kind)
 }
 
-// CreateIDFor makes an ID for queue pairs of one type (rdma_create_ep with RDMA_PS_IB): an initiator
-// of XRC connects to a listener for targets. The service has a number of its own: a peer with
-// another port space does not find it.
+// CreateIDFor makes an ID for queue pairs of one type (rdma_create_ep with RDMA_PS_IB): an
+// initiator of XRC connects to a listener for targets. The service has a number of its own: a peer
+// with another port space does not find it.
 func (ch *EventChannel) CreateIDFor(typ verbsapi.QPType) (*ID, error) {
 	switch typ {
 	case verbsapi.QPRC, verbsapi.QPUD, verbsapi.QPXRCIni, verbsapi.QPXRCTgt:

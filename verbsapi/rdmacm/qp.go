@@ -24,8 +24,8 @@ func (id *ID) CreateQP(pd *verbsapi.PD, init verbsapi.QPInitAttr) (*verbsapi.QP,
 	return id.create("pd", pd.Context(), func() (*verbsapi.QP, error) { return pd.CreateQP(init) })
 }
 
-// CreateTarget makes the queue pair of an ID for XRC targets, in INIT (rdma_create_qp_ex with xrcd).
-// The domain must belong to the ID's device.
+// CreateTarget makes the queue pair of an ID for XRC targets, in INIT (rdma_create_qp_ex with
+// xrcd). The domain must belong to the ID's device.
 func (id *ID) CreateTarget(x *verbsapi.XRCD) (*verbsapi.QP, error) {
 	const op = "CreateTarget"
 	switch {
