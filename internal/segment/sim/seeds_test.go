@@ -3,41 +3,21 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime/debug"
-	"strconv"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/test/race"
+	"github.com/gorxe/gorxe/internal/test/seeds"
 )
 
 // runSeed makes one run, and returns what went wrong.
 func runSeed(seed uint64, m mistake) (s stats, err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case failure:
-			err = r.error
-		default:
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-		}
-	}()
-	w := newWorld(seed, m)
-	w.run()
-	return w.stats, nil
-}
-
-// number reads a number from the environment.
-func number(t testing.TB, name string, missing uint64) uint64 {
-	s := os.Getenv(name)
-	if s == "" {
-		return missing
-	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil || n < 1 {
-		t.Fatalf("%s=%q is not a number from 1 on", name, s)
-	}
-	return n
+	err = seeds.Run(func() {
+		w := newWorld(seed, m)
+		w.run()
+		s = w.stats
+	})
+	return s, err
 }
 
 // TestSeeds compares random runs with the model: GORXE_SEEDS runs, from seed GORXE_SEED_FIRST on.
@@ -46,7 +26,7 @@ func TestSeeds(t *testing.T) {
 	if race.Enabled {
 		few = 300
 	}
-	n, first := number(t, "GORXE_SEEDS", few), number(t, "GORXE_SEED_FIRST", 1)
+	n, first := seeds.Number(t, "GORXE_SEEDS", few), seeds.Number(t, "GORXE_SEED_FIRST", 1)
 	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // a run leaves little behind
 	total := make(stats)
 	var errs []error
