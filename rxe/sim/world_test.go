@@ -14,10 +14,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-var (
-	failf = seeds.Failf
-	must  = seeds.OK
-)
+func failf(format string, args ...any) { seeds.Failf(format, args...) }
+
+var must = seeds.OK
 
 // world is one run: two hosts, their network and what happens in it.
 type world struct {

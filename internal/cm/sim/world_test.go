@@ -13,10 +13,9 @@ import (
 	"github.com/gorxe/gorxe/wire"
 )
 
-var (
-	failf = seeds.Failf
-	must  = seeds.OK
-)
+func failf(format string, args ...any) { seeds.Failf(format, args...) }
+
+var must = seeds.OK
 
 // world is one run.
 type world struct {

@@ -106,18 +106,17 @@ func drawFrame(rng *rand.Rand) *frame {
 
 // view is what the model knows of a frame that was built.
 type view struct {
-	data     []byte
-	fields   map[string][]byte // that rules ask for
-	version  int               // 0: no whole IP header
-	ip, l4   int               // offsets; 0: none that is whole
-	proto    byte
-	end      int  // of the IP packet
-	short    bool // the IP packet is longer than the frame
-	tagged   bool
-	tci      uint16
-	toMany   bool
-	vlan     uint16 // by which a switch learns
-	srcPlace string
+	data    []byte
+	fields  map[string][]byte // that rules ask for
+	version int               // 0: no whole IP header
+	ip, l4  int               // offsets; 0: none that is whole
+	proto   byte
+	end     int  // of the IP packet
+	short   bool // the IP packet is longer than the frame
+	tagged  bool
+	tci     uint16
+	toMany  bool
+	vlan    uint16 // by which a switch learns
 }
 
 func be16(v uint16) []byte { return binary.BigEndian.AppendUint16(nil, v) }
@@ -141,9 +140,10 @@ func (f *frame) build() *view {
 	b = slices.Concat(b, header, f.l4Header(), f.payload)
 	end := len(b)
 	b = append(b, make([]byte, f.padding)...)
-	if f.version == 4 {
+	switch f.version {
+	case 4:
 		binary.BigEndian.PutUint16(b[ip+2:], uint16(end-ip))
-	} else if f.version == 6 {
+	case 6:
 		binary.BigEndian.PutUint16(b[ip+4:], uint16(end-ip-40))
 	}
 	b = b[:len(b)-f.cut]
