@@ -174,7 +174,7 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	./scripts/fuzz.sh $(FUZZTIME)
 
 soak: ## Run SEEDS simulations
-	GORXE_SEEDS=$(SEEDS) $(GO) test -v -timeout 0 -count=1 -run TestSeeds ./rxe/sim ./internal/cm/sim
+	GORXE_SEEDS=$(SEEDS) $(GO) test -v -timeout 0 -count=1 -run TestSeeds ./rxe/sim ./internal/cm/sim ./internal/segment/sim
 
 hostile: setup ## Attack a daemon and a device beside honest programs, for HOSTILE each
 	GORXE_HOSTILE=$(HOSTILE) $(GO) test -v -timeout 0 -count=1 -run 'TestHostile|TestBesideFlood' ./internal/test/e2e ./internal/test/hostile

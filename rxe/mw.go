@@ -150,13 +150,27 @@ func (q *QP) bindMW(b *MWBind) WCStatus {
 }
 
 func (mw *MW) bind(q *QP, b *MWBind) keyReason {
+	if mw.pd != q.pd { // C10-72
+		return keyPD
+	}
+	return mw.bindTo(q, b)
+}
+
+// BindTo binds the window for a queue pair without a work request. An XRC target, which has no send
+// queue, gets a key so that its peer can invalidate.
+func (mw *MW) BindTo(q *QP, b *MWBind) error {
+	if mw.bindTo(q, b) != keyOK {
+		return invalid("BindMW", "bind_mw", "the window, its region or the range cannot be bound", "see IBA 10.6.7.2")
+	}
+	return nil
+}
+
+func (mw *MW) bindTo(q *QP, b *MWBind) keyReason {
 	mw.mu.Lock()
 	defer mw.mu.Unlock()
 	switch {
 	case mw.dead:
 		return keyNotFound
-	case mw.pd != q.pd: // C10-72
-		return keyPD
 	case mw.typ == MWType2 && mw.bound.Load() != nil: // o10-37.2.30
 		return keyState
 	}
@@ -201,7 +215,7 @@ func (mw *MW) newBinding(q *QP, b *MWBind, key uint32) (*binding, keyReason) {
 	if b.Access&accessRemoteWrites != 0 {
 		need |= AccessLocalWrite // C10-74
 	}
-	if r := reg.check(q, q.pd, reg.key, b.Addr, b.Length, need); r != keyOK { // C10-75
+	if r := reg.check(q, mw.pd, reg.key, b.Addr, b.Length, need); r != keyOK { // C10-75
 		return nil, r
 	}
 	if reg.access&AccessZeroBased != 0 {

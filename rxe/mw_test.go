@@ -1,6 +1,7 @@
 package rxe
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/gorxe/gorxe/wire"
@@ -59,6 +60,9 @@ func TestBindRefusals(t *testing.T) {
 		d.must(mw.Dealloc())
 		if got := mw.bind(q, &good); got != keyNotFound {
 			t.Errorf("freed window: %v", got)
+		}
+		if err := mw.BindTo(q, &good); !errors.Is(err, ErrInvalid) {
+			t.Errorf("freed window: %v", err)
 		}
 	}
 	if mr.windows+readOnly.windows+unbindable.windows+zeroBased.windows != 0 {

@@ -169,11 +169,8 @@ func (q *QP) readFrames(most int, b []byte, st *step) (n int, err error) {
 		n++
 		frame := b[:wqe.length]
 		b = b[wqe.length:]
-		if wqe.flags&SendInline != 0 {
-			copy(frame, wqe.inline)
-			continue
-		}
-		if from := (cursor{}); !st.in.cover(q, wqe.sgl, &from, frame, 0) {
+		rest := frame[copy(frame, wqe.inline):] // of memory
+		if from := (cursor{}); len(rest) > 0 && !st.in.cover(q, wqe.sgl, &from, rest, 0) {
 			st.in.drop()
 			return n, errRefused
 		}

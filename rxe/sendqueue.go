@@ -202,15 +202,20 @@ func (q *QP) checkSend(wr *SendWR) error {
 	if !q.typ.Sends(wr.Op) {
 		return invalid(op, "opcode", wr.Op.String()+" on "+q.typ.String(), "use an operation of this type of queue pair")
 	}
+	stored := len(wr.Header)
 	if wr.Flags&SendInline != 0 {
-		switch {
-		case len(wr.Inline) > q.sq.maxInline:
-			return tooBig(op, "inline", uint64(len(wr.Inline)), "exceeds cap.max_inline_data", uint64(q.sq.maxInline))
-		case wr.Op == WRRead || wr.Op == WRCompareSwap || wr.Op == WRFetchAdd:
+		stored += len(wr.Inline)
+		if wr.Op == WRRead || wr.Op == WRCompareSwap || wr.Op == WRFetchAdd {
 			return invalid(op, "send_flags", "IBV_SEND_INLINE with an operation that returns data", "leave IBV_SEND_INLINE out")
 		}
 	} else if len(wr.SGL) > q.sq.maxSGE {
 		return tooBig(op, "num_sge", uint64(len(wr.SGL)), "exceeds cap.max_send_sge", uint64(q.sq.maxSGE))
+	}
+	switch {
+	case stored > q.sq.maxInline:
+		return tooBig(op, "inline", uint64(stored), "exceeds cap.max_inline_data", uint64(q.sq.maxInline))
+	case len(wr.Header) > 0 && q.typ != QPRaw:
+		return invalid(op, "tso.hdr", "only a raw packet has one", "leave it out")
 	}
 	n := wr.bytes()
 	if err := q.checkMessage(op, n); err != nil {
@@ -264,11 +269,11 @@ func (wr *SendWR) bytes() uint64 {
 	case wr.Op == WRFlush || wr.Op == WRLocalInv || wr.Op == WRBindMW || wr.Op == WRNop:
 		return 0
 	case wr.Flags&SendInline != 0:
-		return uint64(len(wr.Inline))
+		return uint64(len(wr.Header) + len(wr.Inline))
 	case wr.Op == WRAtomicWrite && len(wr.SGL) == 0:
 		return atomicBytes
 	}
-	var n uint64
+	n := uint64(len(wr.Header))
 	for i := range wr.SGL {
 		n += uint64(wr.SGL[i].Length)
 	}
@@ -285,6 +290,7 @@ func (wqe *sendEntry) fill(wr *SendWR) {
 	*wqe = sendEntry{id: wr.ID, op: wr.Op, flags: wr.Flags, length: uint32(wr.bytes()),
 		imm: wr.Imm, invRKey: wr.InvRKey, remoteAddr: wr.RemoteAddr, rkey: wr.RKey,
 		compareAdd: wr.CompareAdd, swap: wr.Swap, to: destination{num: wire.QPN(wr.XRCSRQN)}}
+	inline = append(inline, wr.Header...)
 	switch {
 	case wr.Flags&SendInline != 0:
 		inline = append(inline, wr.Inline...)

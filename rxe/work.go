@@ -47,6 +47,7 @@ type SendWR struct {
 	Flags  SendFlags
 	SGL    []SGE
 	Inline []byte // the data itself, with SendInline; SGL is then ignored
+	Header []byte // QPRaw: the beginning of the frame, before SGL or Inline
 
 	Imm     uint32    // immediate data, host order
 	InvRKey wire.RKey // SEND with invalidate, LOCAL INV

@@ -1,6 +1,7 @@
 package verbsapi
 
 import (
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -228,6 +229,7 @@ const (
 	EventQPLastWQEReached = rxe.EventQPLastWQEReached
 	EventClientReregister = rxe.EventClientReregister
 	EventGIDChange        = rxe.EventGIDChange
+	EventWQFatal          = segment.EventWQFatal
 
 	EventDeviceSpeedChange = rxe.EventDeviceSpeedChange
 )

@@ -80,7 +80,10 @@ type kind int
 const (
 	kindMW kind = iota
 	kindFlow
+	kindCounters
 	kindQP
+	kindIndTable
+	kindWQ
 	kindAH
 	kindMR
 	kindSRQ

@@ -8,13 +8,14 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// AsyncEvent is an asynchronous event (struct ibv_async_event). It has the QP, CQ
-// or SRQ that Type is about. Port is set for events of the port.
+// AsyncEvent is an asynchronous event (struct ibv_async_event). It has the object that Type is
+// about. Port is set for events of the port.
 type AsyncEvent struct {
 	Type EventType
 	QP   *QP
 	CQ   *CQ
 	SRQ  *SRQ
+	WQ   *WQ
 	Port uint8
 
 	count *unacked // of the object; nil for events of port and device
@@ -24,7 +25,7 @@ type AsyncEvent struct {
 // eventTarget is an object that asynchronous events are about.
 type eventTarget interface {
 	context() *Context
-	event(rxe.Event) *AsyncEvent
+	event(rxe.Event) *AsyncEvent // nil: none
 }
 
 // onEvent passes an event of the engine to the context of its object, or to every
@@ -48,7 +49,9 @@ func (e *sharedEngine) onEvent(ev rxe.Event) {
 		return
 	}
 	for _, t := range e.owners[object] {
-		t.context().events.Push(t.event(ev))
+		if told := t.event(ev); told != nil {
+			t.context().events.Push(told)
+		}
 	}
 }
 

@@ -223,3 +223,120 @@ func Example_xrc() {
 	// receive 0: "to queue 0"
 	// receive 1: "to queue 1"
 }
+
+// raw opens a device with a queue pair for whole Ethernet frames, which can send.
+func raw(address string) node {
+	n := open(address, verbsapi.QPRC)
+	var err error
+	n.qp, err = n.pd.CreateQP(verbsapi.QPInitAttr{Type: verbsapi.QPRaw, SendCQ: n.cq, RecvCQ: n.cq,
+		Cap: verbsapi.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: 64}})
+	check(err)
+	check(n.qp.Activate())
+	return n
+}
+
+// segment is an Ethernet frame with a TCP segment, without checksums.
+func segment(from, to node, port byte, payload string) []byte {
+	dst, src := to.ctx.MAC(), from.ctx.MAC()
+	// Ethernet, IPv4, TCP from port 32,768 + port to 80
+	f := append(append(dst[:], src[:]...), 0x08, 0x00)
+	f = append(f, 0x45, 0, 0, byte(40+len(payload)), 0, 0, 0, 0, 64, 6, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2)
+	f = append(f, 0x80, port, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0)
+	return append(f, payload...)
+}
+
+// A queue pair for raw packets gets the frames that a flow takes. A counters object counts them.
+func Example_flowCounters() {
+	a, b := raw("127.0.71.31"), raw("127.0.71.32")
+	defer func() { check(errors.Join(a.ctx.Close(), b.ctx.Close())) }()
+	counters, err := b.ctx.CreateCounters()
+	check(err)
+	check(counters.AttachPointFlow(verbsapi.CounterPackets, 0))
+	check(counters.AttachPointFlow(verbsapi.CounterBytes, 1))
+	_, err = b.qp.CreateFlow(verbsapi.FlowAttr{Specs: []verbsapi.FlowSpec{verbsapi.FlowTo(b.ctx.MAC())}, Counters: counters})
+	check(err)
+
+	_, err = b.qp.PostRecv([]verbsapi.RecvWR{{ID: 1, SGL: []verbsapi.SGE{b.mr.SGE(0, 2048)}}})
+	check(err)
+	n := copy(a.mr.Bytes(), segment(a, b, 1, "hello"))
+	_, err = a.qp.PostSend([]verbsapi.SendWR{{Op: verbsapi.WRSend, SGL: []verbsapi.SGE{a.mr.SGE(0, n)},
+		Frame: verbsapi.FrameSend{Flags: verbsapi.FrameL3Sum | verbsapi.FrameL4Sum}}})
+	check(err)
+	wc := next(b)
+	fmt.Printf("%s, checksums right: %v\n", b.mr.Bytes()[54:wc.ByteLen], wc.Flags&verbsapi.WCIPCsumOK != 0)
+	values := make([]uint64, 2)
+	check(counters.Read(values))
+	fmt.Println(values[0], "frame,", values[1], "bytes")
+	// Output:
+	// hello, checksums right: true
+	// 1 frame, 59 bytes
+}
+
+// Receive side scaling: a hash of addresses and ports chooses one of several work queues. Frames of
+// one connection go to one queue.
+func Example_rss() {
+	a, b := raw("127.0.71.33"), raw("127.0.71.34")
+	defer func() { check(errors.Join(a.ctx.Close(), b.ctx.Close())) }()
+	var queues []*verbsapi.WQ
+	for i := range 4 {
+		w, err := b.ctx.CreateWQ(verbsapi.WQInitAttr{PD: b.pd, CQ: b.cq, MaxWR: 4, MaxSGE: 1})
+		check(err)
+		check(w.Modify(verbsapi.WQReady))
+		for range 4 {
+			_, err = w.PostRecv([]verbsapi.RecvWR{{ID: uint64(i), SGL: []verbsapi.SGE{b.mr.SGE(0, 2048)}}})
+			check(err)
+		}
+		queues = append(queues, w)
+	}
+	table, err := b.ctx.CreateRWQIndTable(queues)
+	check(err)
+	hash := verbsapi.RXHash{Fields: verbsapi.HashSrcIPv4 | verbsapi.HashDstIPv4 | verbsapi.HashSrcTCP | verbsapi.HashDstTCP}
+	for i := range hash.Key {
+		// a key that gives both directions of a connection one hash
+		hash.Key[i] = [2]byte{0x6d, 0x5a}[i%2]
+	}
+	qp, err := table.CreateQP(hash)
+	check(err)
+	_, err = qp.CreateFlow(verbsapi.FlowAttr{Specs: []verbsapi.FlowSpec{verbsapi.FlowTo(b.ctx.MAC())}})
+	check(err)
+
+	for _, port := range []byte{1, 2, 3, 1} {
+		n := copy(a.mr.Bytes(), segment(a, b, port, "data"))
+		_, err = a.qp.PostSend([]verbsapi.SendWR{{Op: verbsapi.WRSend, SGL: []verbsapi.SGE{a.mr.SGE(0, n)}}})
+		check(err)
+		wc := next(b)
+		fmt.Printf("port %d: queue %d\n", 32768+int(port), wc.ID)
+	}
+	// Output:
+	// port 32769: queue 0
+	// port 32770: queue 3
+	// port 32771: queue 2
+	// port 32769: queue 0
+}
+
+// The device cuts a payload into TCP segments. The headers need no registered memory.
+func Example_tso() {
+	a, b := raw("127.0.71.35"), raw("127.0.71.36")
+	defer func() { check(errors.Join(a.ctx.Close(), b.ctx.Close())) }()
+	_, err := b.qp.CreateFlow(verbsapi.FlowAttr{Specs: []verbsapi.FlowSpec{verbsapi.FlowTo(b.ctx.MAC())}})
+	check(err)
+	for i := range 3 {
+		_, err = b.qp.PostRecv([]verbsapi.RecvWR{{SGL: []verbsapi.SGE{b.mr.SGE(1024*i, 1024)}}})
+		check(err)
+	}
+
+	n := copy(a.mr.Bytes(), "a payload of 25 characters")
+	builder := a.qp.Ex()
+	builder.WRStart()
+	builder.WRSendTSO(segment(a, b, 1, ""), 10)
+	builder.WRSetSGE(a.mr.LKey(), a.mr.Addr(), uint32(n))
+	check(builder.WRComplete())
+	for i := range 3 {
+		wc := next(b)
+		fmt.Printf("%q\n", b.mr.Bytes()[1024*i+54:1024*i+int(wc.ByteLen)])
+	}
+	// Output:
+	// "a payload "
+	// "of 25 char"
+	// "acters"
+}

@@ -38,6 +38,9 @@ type SendWR struct {
 	Bind *MWBind // BIND MW
 
 	Frame FrameSend // QPRaw: what the device does with the frame
+	// Header is the beginning of a frame of a QPRaw, before SGL or Inline. With what is inline it
+	// has at most Cap.MaxInlineData bytes.
+	Header []byte
 }
 
 // sendScratch holds work requests, as the engine has them, during PostSend.
@@ -77,7 +80,7 @@ func (s *sendScratch) add(wr *SendWR) {
 		RemoteAddr: wr.RemoteAddr, RKey: wr.RKey,
 		CompareAdd: wr.CompareAdd, Swap: wr.Swap, AtomicWrite: wr.AtomicWrite,
 		FlushType: wr.FlushType, FlushLevel: wr.FlushLevel, FlushLength: wr.FlushLength,
-		RemoteQPN: wr.RemoteQPN, RemoteQKey: wr.RemoteQKey, XRCSRQN: wr.XRCSRQN,
+		RemoteQPN: wr.RemoteQPN, RemoteQKey: wr.RemoteQKey, XRCSRQN: wr.XRCSRQN, Header: wr.Header,
 	})
 	r := &s.wrs[len(s.wrs)-1]
 	if wr.Frame != (FrameSend{}) {

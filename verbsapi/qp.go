@@ -13,11 +13,11 @@ type QP struct {
 	qp          *rxe.QP
 	init        QPInitAttr
 	xrcd        *XRCD // of type QPXRCTgt
+	users       users // flows that lead to it
 	asyncEvents unacked
 
 	mu     sync.Mutex
 	groups map[GID]struct{} // for Close
-	left   bool             // a QPXRCTgt that this context has destroyed
 }
 
 // QPInitAttr is what CreateQP takes (struct ibv_qp_init_attr).
@@ -158,11 +158,10 @@ func (q *QP) DetachMcast(gid GID, lid uint16) error {
 // nothing.
 func (q *QP) QueryDataInOrder(WROpcode, uint32) bool { return false }
 
-// Destroy frees the queue pair (ibv_destroy_qp). Posted requests that have not
-// completed never will. It then waits until every delivered event of it is
-// acknowledged. It returns ErrBusy while the queue pair is attached to a multicast
-// group or type 2A windows are bound on it. If ctx ends the wait, the queue pair is
-// destroyed all the same.
+// Destroy frees the queue pair (ibv_destroy_qp). Posted requests that have not completed never
+// will. It then waits until every delivered event of it is acknowledged. It returns ErrBusy while
+// the queue pair is attached to a multicast group, a flow leads to it, or type 2A windows are bound
+// on it. If ctx ends the wait, the queue pair is destroyed all the same.
 func (q *QP) Destroy(ctx context.Context) error {
 	if err := q.ctx.verb("DestroyQP", "destroy_qp"); err != nil {
 		return err
@@ -187,19 +186,7 @@ func (q *QP) destroyNow() {
 }
 
 // destroy destroys the engine's queue pair, or this context's share of it.
-func (q *QP) destroy() error {
-	if q.xrcd == nil {
-		return q.qp.Destroy()
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.left {
-		return closed("DestroyQP", "qp")
-	}
-	err := q.qp.Destroy()
-	q.left = err == nil
-	return err
-}
+func (q *QP) destroy() error { return q.users.end("DestroyQP", "qp", q.qp.Destroy) }
 
 func (q *QP) gone() {
 	q.ctx.eng.unwatch(q.qp, q, &q.asyncEvents)

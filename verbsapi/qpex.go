@@ -1,6 +1,9 @@
 package verbsapi
 
-import "sync"
+import (
+	"math"
+	"sync"
+)
 
 // SendOpsFlags say which operations a QPEx may build (enum
 // ibv_qp_create_send_ops_flags).
@@ -49,13 +52,13 @@ type QPEx struct {
 }
 
 // CreateQPEx makes a queue pair with a builder (ibv_create_qp_ex). It returns
-// ErrNotSupported for operations that the device does not have.
+// ErrNotSupported for operations that the device does not have, or the type.
 func (c *Context) CreateQPEx(init QPInitAttrEx) (*QPEx, error) {
 	const op = "CreateQPEx"
 	switch {
 	case init.PD == nil || init.PD.ctx != c:
 		return nil, invalid(op, "pd", "is not of this context")
-	case init.SendOps&SendOpTSO != 0 || init.SendOps&^sendOpsKnown != 0:
+	case init.SendOps&SendOpTSO != 0 && init.Type != QPRaw || init.SendOps&^sendOpsKnown != 0:
 		return nil, &OpError{Op: op, Arg: "send_ops_flags", Err: ErrNotSupported}
 	}
 	qp, err := init.PD.CreateQP(init.QPInitAttr)
@@ -67,7 +70,7 @@ func (c *Context) CreateQPEx(init QPInitAttrEx) (*QPEx, error) {
 
 // Ex returns a builder for the queue pair, for every operation
 // (ibv_qp_to_qp_ex).
-func (q *QP) Ex() *QPEx { return newQPEx(q, sendOpsKnown&^SendOpTSO) }
+func (q *QP) Ex() *QPEx { return newQPEx(q, sendOpsKnown) }
 
 func newQPEx(q *QP, ops SendOpsFlags) *QPEx {
 	x := &QPEx{QP: q, ops: ops}
@@ -165,9 +168,9 @@ func (x *QPEx) fail(err error) {
 	}
 }
 
-func (x *QPEx) refuse(name string) {
+func (x *QPEx) refuse(err error) {
 	x.mu.Lock()
-	x.fail(notSupported(name))
+	x.fail(err)
 	x.mu.Unlock()
 }
 
@@ -180,8 +183,16 @@ func (x *QPEx) WRSendImm(imm uint32) { x.begin(WRSendImm, "WRSendImm", SendOpSen
 // WRSendInv begins a SEND with invalidate (ibv_wr_send_inv).
 func (x *QPEx) WRSendInv(key RKey) { x.begin(WRSendInv, "WRSendInv", SendOpSendInv).InvRKey = key }
 
-// WRSendTSO is not supported: there are no raw packets (ibv_wr_send_tso).
-func (x *QPEx) WRSendTSO(header []byte, mss uint16) { x.refuse("WRSendTSO") }
+// WRSendTSO begins the send of TCP segments (ibv_wr_send_tso): the data is cut into pieces of at
+// most mss bytes. Each gets the headers, from Ethernet to TCP, with lengths, a sequence number and
+// checksums of its own.
+func (x *QPEx) WRSendTSO(header []byte, mss uint16) {
+	wr := x.begin(WRSend, "WRSendTSO", SendOpTSO)
+	wr.Header, wr.Frame = header, FrameSend{MSS: mss, Header: uint16(len(header))}
+	if mss == 0 || len(header) > math.MaxUint16 {
+		x.refuse(invalid("WRSendTSO", "tso", "needs a maximum of bytes, and headers of at most 64 KiB"))
+	}
+}
 
 func (x *QPEx) remote(op WROpcode, name string, need SendOpsFlags, key RKey, addr uint64) *SendWR {
 	wr := x.begin(op, name, need)

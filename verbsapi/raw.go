@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/gorxe/gorxe/internal/ether"
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -65,6 +66,7 @@ type FlowAttr struct {
 	Drop     bool // nobody gets the frame
 	Tag      uint32
 	Specs    []FlowSpec // none: every frame
+	Counters *CountersObject
 }
 
 // FlowSpec is a layer of headers that a flow asks for.
@@ -100,45 +102,84 @@ func FlowTo(mac [6]byte) FlowEth {
 
 // Flow gives frames to a queue pair (struct ibv_flow).
 type Flow struct {
-	qp   *QP
-	rule ether.Rule
-	once sync.Once
+	ctx      *Context
+	rule     ether.Rule
+	target   *users // of the queue pair
+	counters *CountersObject
+	once     sync.Once
 }
 
 // CreateFlow has a QPRaw receive the frames that attr describes (ibv_create_flow).
 func (q *QP) CreateFlow(attr FlowAttr) (*Flow, error) {
+	if q.init.Type != QPRaw {
+		return nil, invalid("CreateFlow", "qp", "is not of type QPRaw")
+	}
+	return q.ctx.createFlow(q.qp, &q.users, attr)
+}
+
+func (c *Context) createFlow(to segment.Receiver, target *users, attr FlowAttr) (*Flow, error) {
 	const op = "CreateFlow"
-	if err := q.ctx.verb(op, "create_flow"); err != nil {
+	if err := c.verb(op, "create_flow"); err != nil {
 		return nil, err
 	}
-	if q.init.Type != QPRaw {
-		return nil, invalid(op, "qp", "is not of type QPRaw")
-	}
-	f := &Flow{qp: q, rule: ether.Rule{Type: attr.Type, Priority: attr.Priority, DontTrap: attr.DontTrap, Drop: attr.Drop, Tag: attr.Tag, To: q.qp}}
+	f := &Flow{ctx: c, target: target, rule: ether.Rule{Type: attr.Type, Priority: attr.Priority, DontTrap: attr.DontTrap, Drop: attr.Drop, Tag: attr.Tag, To: to}}
 	for _, s := range attr.Specs {
 		s.add(&f.rule.Match)
 	}
-	if err := q.ctx.eng.station.AddFlow(&f.rule); err != nil {
-		return nil, &OpError{Op: op, Arg: "attr", Why: err.Error(), Err: ErrInvalid}
+	if f.rule.Match.Never() {
+		return nil, invalid(op, "specs", "contradict each other")
 	}
-	if err := q.ctx.own(op, kindFlow, f); err != nil {
+	if err := target.join(op, "qp"); err != nil {
+		return nil, err
+	}
+	err := f.count(op, attr.Counters)
+	if err == nil {
+		if err = c.eng.station.AddFlow(&f.rule); err != nil {
+			err = &OpError{Op: op, Arg: "attr", Why: err.Error(), Err: ErrInvalid}
+		}
+	}
+	if err != nil {
+		f.leave()
+		return nil, err
+	}
+	if err := c.own(op, kindFlow, f); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
+func (f *Flow) count(op string, by *CountersObject) (err error) {
+	if by == nil {
+		return nil
+	}
+	if f.rule.Count, err = by.join(f.ctx, op); err == nil {
+		f.counters = by
+	}
+	return err
+}
+
+func (f *Flow) leave() {
+	f.target.leave()
+	if f.counters != nil {
+		f.counters.users.leave()
+	}
+}
+
 // Destroy ends the flow (ibv_destroy_flow). A second Destroy does nothing.
 func (f *Flow) Destroy() error {
-	if err := f.qp.ctx.verb("DestroyFlow", "destroy_flow"); err != nil {
+	if err := f.ctx.verb("DestroyFlow", "destroy_flow"); err != nil {
 		return err
 	}
 	f.destroyNow()
-	f.qp.ctx.disown(kindFlow, f)
+	f.ctx.disown(kindFlow, f)
 	return nil
 }
 
 func (f *Flow) destroyNow() {
-	f.once.Do(func() { f.qp.ctx.eng.station.RemoveFlow(&f.rule) })
+	f.once.Do(func() {
+		f.ctx.eng.station.RemoveFlow(&f.rule)
+		f.leave()
+	})
 }
 
 // Activate takes a QPRaw from RESET to RTS.

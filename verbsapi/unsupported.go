@@ -10,13 +10,6 @@ type (
 	TD struct{}
 	// FlowAction is what a flow steering rule does (struct ibv_flow_action).
 	FlowAction struct{}
-	// WQ is a work queue for raw packets (struct ibv_wq), RWQIndTable spreads
-	// packets over several (struct ibv_rwq_ind_table).
-	WQ          struct{}
-	RWQIndTable struct{}
-	// CountersObject has the counts of a flow (struct ibv_counters). For those of the
-	// device see Context.Counters.
-	CountersObject struct{}
 	// ECE are the options of enhanced connection establishment (struct ibv_ece).
 	ECE struct{ VendorID, Options, CompMask uint32 }
 )
@@ -105,42 +98,6 @@ func (*FlowAction) ModifyESP() error { return notSupported("ModifyFlowActionESP"
 
 // Destroy is not supported (ibv_destroy_flow_action).
 func (*FlowAction) Destroy() error { return notSupported("DestroyFlowAction") }
-
-// CreateWQ is not supported (ibv_create_wq).
-func (c *Context) CreateWQ() (*WQ, error) { return nil, notSupported("CreateWQ") }
-
-// Modify is not supported (ibv_modify_wq).
-func (*WQ) Modify() error { return notSupported("ModifyWQ") }
-
-// Destroy is not supported (ibv_destroy_wq).
-func (*WQ) Destroy() error { return notSupported("DestroyWQ") }
-
-// PostRecv is not supported (ibv_post_wq_recv).
-func (*WQ) PostRecv([]RecvWR) (int, error) { return 0, notSupported("PostWQRecv") }
-
-// CreateRWQIndTable is not supported (ibv_create_rwq_ind_table).
-func (c *Context) CreateRWQIndTable(wqs []*WQ) (*RWQIndTable, error) {
-	return nil, notSupported("CreateRWQIndTable")
-}
-
-// Destroy is not supported (ibv_destroy_rwq_ind_table).
-func (*RWQIndTable) Destroy() error { return notSupported("DestroyRWQIndTable") }
-
-// CreateCounters is not supported (ibv_create_counters).
-func (c *Context) CreateCounters() (*CountersObject, error) {
-	return nil, notSupported("CreateCounters")
-}
-
-// Destroy is not supported (ibv_destroy_counters).
-func (*CountersObject) Destroy() error { return notSupported("DestroyCounters") }
-
-// AttachPointFlow is not supported (ibv_attach_counters_point_flow).
-func (*CountersObject) AttachPointFlow(*Flow) error {
-	return notSupported("AttachCountersPointFlow")
-}
-
-// Read is not supported (ibv_read_counters).
-func (*CountersObject) Read([]uint64) error { return notSupported("ReadCounters") }
 
 // ResolveEthL2FromGID is not supported: the operating system finds the neighbour
 // (ibv_resolve_eth_l2_from_gid).

@@ -18,6 +18,8 @@ var faultVerbs = []string{
 	"create_cq", "resize_cq", "req_notify_cq", "destroy_cq",
 	"create_srq", "modify_srq", "query_srq", "destroy_srq",
 	"create_qp", "modify_qp", "query_qp", "destroy_qp", "post_send", "attach_mcast", "detach_mcast",
+	"open_xrcd", "close_xrcd", "open_qp", "create_flow", "destroy_flow", "create_counters", "read_counters", "destroy_counters",
+	"create_wq", "modify_wq", "destroy_wq", "create_rwq_ind_table", "destroy_rwq_ind_table",
 }
 
 // checkFault refuses a rule that is for programs only.

@@ -2,7 +2,6 @@ package verbsapi
 
 import (
 	"os"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -11,12 +10,10 @@ import (
 
 // XRCD is an XRC domain (struct ibv_xrcd): SRQs, and the queue pairs that serve them.
 type XRCD struct {
-	ctx  *Context
-	xrcd *rxe.XRCD
-	file int // a descriptor that keeps the inode; -1: none
-
-	mu    sync.Mutex
-	users int // SRQs and targets that were made with this one
+	ctx   *Context
+	xrcd  *rxe.XRCD
+	file  int   // a descriptor that keeps the inode; -1: none
+	users users // SRQs and targets
 }
 
 // inode names a file for the engine.
@@ -54,6 +51,9 @@ func (c *Context) OpenXRCD(file *os.File) (*XRCD, error) {
 	return x, nil
 }
 
+// Context returns the context of the domain.
+func (x *XRCD) Context() *Context { return x.ctx }
+
 // Close closes the domain (ibv_close_xrcd). It returns ErrBusy while an SRQ or a queue pair that
 // was made with it exists. The domain lives as long as another context has it open.
 func (x *XRCD) Close() error {
@@ -68,20 +68,13 @@ func (x *XRCD) Close() error {
 }
 
 func (x *XRCD) close() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch {
-	case x.xrcd == nil:
-		return closed("CloseXRCD", "xrcd")
-	case x.users > 0:
-		return &OpError{Op: "CloseXRCD", Arg: "xrcd", Err: ErrBusy}
-	}
-	if err := x.xrcd.Close(); err != nil {
+	return x.users.end("CloseXRCD", "xrcd", func() error {
+		err := x.xrcd.Close()
+		if err == nil {
+			x.closeFile()
+		}
 		return err
-	}
-	x.xrcd = nil
-	x.closeFile()
-	return nil
+	})
 }
 
 func (x *XRCD) closeFile() {
@@ -95,14 +88,12 @@ func (x *XRCD) destroyNow() { x.close() } //nolint:errcheck // another context's
 
 // use makes an object with the domain.
 func (x *XRCD) use(op string, make func(*rxe.XRCD) error) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.xrcd == nil {
-		return closed(op, "xrcd")
+	if err := x.users.join(op, "xrcd"); err != nil {
+		return err
 	}
 	err := make(x.xrcd)
-	if err == nil {
-		x.users++
+	if err != nil {
+		x.users.leave()
 	}
 	return err
 }
@@ -110,9 +101,7 @@ func (x *XRCD) use(op string, make func(*rxe.XRCD) error) error {
 // leave undoes use.
 func (x *XRCD) leave() {
 	if x != nil {
-		x.mu.Lock()
-		x.users--
-		x.mu.Unlock()
+		x.users.leave()
 	}
 }
 

@@ -40,6 +40,28 @@ func (c *Counter) add(n int) {
 // Load returns what was counted.
 func (c *Counter) Load() (packets, bytes uint64) { return c.packets.Load(), c.bytes.Load() }
 
+// Point is a value that a counters object has: bytes or frames, and its place.
+type Point struct {
+	Bytes bool
+	Index uint32
+}
+
+// Read adds the values of points to the places in out. It reports false if one has no place there.
+func (c *Counter) Read(points []Point, out []uint64) bool {
+	packets, bytes := c.Load()
+	for _, p := range points {
+		if int(p.Index) >= len(out) {
+			return false
+		}
+		if p.Bytes {
+			out[p.Index] += bytes
+		} else {
+			out[p.Index] += packets
+		}
+	}
+	return true
+}
+
 // Rule is a flow rule. To is the receiver; a Table only compares it.
 type Rule struct {
 	Type     Type

@@ -94,7 +94,7 @@ type Steers interface{ HasSteering() bool }
 type Steering interface {
 	// NewFlow reads the private request of a flow rule: what its counters object counts. Nil: the
 	// request says nothing of that. read reads the program's memory.
-	NewFlow(u UData, read func(addr uint64, b []byte) error) ([]FlowCounter, error)
+	NewFlow(u UData, read func(addr uint64, b []byte) error) ([]ether.Point, error)
 	NewWQ(u UData, req WQRequest) (WQ, error)
 	// NewTable delivers the private response for an indirection table of 1<<log places.
 	NewTable(u UData, log uint32) error
@@ -108,12 +108,6 @@ type RSS struct {
 	ether.RSS
 	// SelfLoopback: it takes frames that its own open of the device sends, too.
 	SelfLoopback bool
-}
-
-// FlowCounter is a value that a counters object has: bytes or frames, and its place.
-type FlowCounter struct {
-	Bytes bool
-	Index uint32
 }
 
 // WQRequest is a request for a work queue, which receives only.

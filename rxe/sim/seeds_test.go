@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gorxe/gorxe/internal/test/race"
+	"github.com/gorxe/gorxe/internal/test/seeds"
 )
 
 // runWorld makes one run and returns what went wrong.
@@ -18,19 +17,15 @@ func runWorld(p params) (*world, error) { return runWorldWith(p, func(*world) {}
 
 // runWorldWith is runWorld with a setup of the world before it begins.
 func runWorldWith(p params, setup func(*world)) (w *world, err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case failure:
-			err = r.error
-		default:
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-		}
-	}()
-	w = newWorld(p)
-	setup(w)
-	w.run()
-	return w, w.trace.err
+	err = seeds.Run(func() {
+		w = newWorld(p)
+		setup(w)
+		w.run()
+	})
+	if err == nil {
+		err = w.trace.err
+	}
+	return w, err
 }
 
 // runParams is runWorld without returning the world.
@@ -43,31 +38,14 @@ func runParams(p params) (stats runStats, sum uint64, err error) {
 }
 
 func seedCount(t testing.TB) int {
-	s := os.Getenv("GORXE_SEEDS")
-	if s == "" {
-		if race.Enabled {
-			return 300
-		}
-		return 2000
+	few := uint64(2000)
+	if race.Enabled {
+		few = 300
 	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		t.Fatalf("GORXE_SEEDS=%q is not a number of seeds", s)
-	}
-	return n
+	return int(seeds.Number(t, "GORXE_SEEDS", few))
 }
 
-func seedFirst(t testing.TB) uint64 {
-	s := os.Getenv("GORXE_SEED_FIRST")
-	if s == "" {
-		return 1
-	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		t.Fatalf("GORXE_SEED_FIRST=%q is not a seed", s)
-	}
-	return n
-}
+func seedFirst(t testing.TB) uint64 { return seeds.Number(t, "GORXE_SEED_FIRST", 1) }
 
 // seedForce returns what GORXE_SEEDS_WITH asks of every seed: "chaos", "marks" (ECN), or both with
 // a comma.

@@ -8,21 +8,15 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/seeds"
 	"github.com/gorxe/gorxe/internal/test/simnet"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
 
-// failure lets a check deep inside a run end the run.
-type failure struct{ error }
+func failf(format string, args ...any) { seeds.Failf(format, args...) }
 
-func failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
-
-func must(err error) {
-	if err != nil {
-		panic(failure{err})
-	}
-}
+var must = seeds.OK
 
 // world is one run: two hosts, their network and what happens in it.
 type world struct {

@@ -177,7 +177,7 @@ func TestLayers(t *testing.T) {
 // forTests are the directories whose packages only tests and scripts use.
 var forTests = []string{
 	"internal/cm/sim", "internal/test/bench", "internal/test/e2e", "internal/test/interop", "internal/test/netns", "internal/test/script", "internal/test/simnet",
-	"internal/test", "internal/test/testenv", "internal/test/udpbaseline", "rxe/sim", "scripts",
+	"internal/segment/sim", "internal/test", "internal/test/testenv", "internal/test/udpbaseline", "rxe/sim", "scripts",
 }
 
 // TestEveryPackageHasARow: no package of the product is missing from the table.

@@ -14,8 +14,11 @@ import (
 type Config struct {
 	// PD must belong to the device that the address leads to.
 	PD *verbsapi.PD
-	// QP describes the queue pair: completion queues and sizes. Its type is RC.
+	// QP describes the queue pair: completion queues and sizes. Its type is RC. With type QPXRCIni,
+	// Dial connects to a listener of ListenXRC.
 	QP verbsapi.QPInitAttr
+	// XRCD takes the place of PD and QP for a Request of ListenXRC: the queue pair is a target.
+	XRCD *verbsapi.XRCD
 	// Setup, if not nil, is called before the peer can send: it posts the first receives.
 	Setup func(*verbsapi.QP) error
 	// PrivateData is for the peer's program: at most 56 bytes for Dial, 196 for
@@ -67,7 +70,13 @@ func (c *Config) source(dst Addr) netip.AddrPort {
 // prepare makes the queue pair.
 func (c *Config) prepare(id *ID) error {
 	id.minRNR = defaultRNRTimer
-	qp, err := id.CreateQP(c.PD, c.QP)
+	var qp *verbsapi.QP
+	var err error
+	if c.XRCD != nil {
+		qp, err = id.CreateTarget(c.XRCD)
+	} else {
+		qp, err = id.CreateQP(c.PD, c.QP)
+	}
 	if err != nil || c.Setup == nil {
 		return err
 	}
@@ -89,7 +98,12 @@ func Dial(ctx context.Context, address string, cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{channel: NewEventChannel()}
-	if c.id, err = c.channel.CreateID(TCP); err != nil {
+	if cfg.QP.Type == verbsapi.QPXRCIni {
+		c.id, err = c.channel.CreateIDFor(cfg.QP.Type)
+	} else {
+		c.id, err = c.channel.CreateID(TCP)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := c.dial(ctx, addr, &cfg); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/verbsapi"
 	"github.com/gorxe/gorxe/verbsapi/internal/waitqueue"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // EventType is enum rdma_cm_event_type.
@@ -136,16 +137,32 @@ func (ch *EventChannel) GetEvent(ctx context.Context) (*Event, error) {
 
 // CreateID makes an ID of a port space whose events go to the channel (rdma_create_id).
 func (ch *EventChannel) CreateID(space PortSpace) (*ID, error) {
+	kind := rxe.QPRC
+	if space != TCP {
+		kind = rxe.QPUD
+	}
+	return ch.createID(space, kind)
+}
+
+// CreateIDFor makes an ID for queue pairs of one type (rdma_create_ep with RDMA_PS_IB): an
+// initiator of XRC connects to a listener for targets. The service has a number of its own: a peer
+// with another port space does not find it.
+func (ch *EventChannel) CreateIDFor(typ verbsapi.QPType) (*ID, error) {
+	switch typ {
+	case verbsapi.QPRC, verbsapi.QPUD, verbsapi.QPXRCIni, verbsapi.QPXRCTgt:
+		return ch.createID(wire.PortSpaceIB, typ)
+	default:
+		return nil, &OpError{Op: "CreateID", Arg: "qp_type", Why: "no such queue pair is connected by address", Err: ErrInvalid}
+	}
+}
+
+func (ch *EventChannel) createID(space PortSpace, kind verbsapi.QPType) (*ID, error) {
 	const op = "CreateID"
 	manager, err := localcm.Acquire()
 	if err != nil {
 		return nil, opError(op, "", err)
 	}
 	id := newID(ch)
-	kind := rxe.QPRC
-	if space != TCP {
-		kind = rxe.QPUD
-	}
 	if id.cm, err = manager.NewID(&owner, space, kind, id.handle); err != nil {
 		localcm.Release()
 		return nil, opError(op, fmt.Sprintf("port space %#x", uint16(space)), err)

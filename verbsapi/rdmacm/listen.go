@@ -3,6 +3,8 @@ package rdmacm
 import (
 	"bytes"
 	"context"
+
+	"github.com/gorxe/gorxe/verbsapi"
 )
 
 // Listener accepts connections.
@@ -15,12 +17,22 @@ type Listener struct {
 // means all devices that the program has opened, or opens later. To a loopback address,
 // only programs of this host can connect. Port 0 means a free port: see Addr.
 func Listen(ctx context.Context, address string) (*Listener, error) {
+	return newListener(ctx, address, func(ch *EventChannel) (*ID, error) { return ch.CreateID(TCP) })
+}
+
+// ListenXRC is Listen for initiators of XRC. They ask for targets: Config.XRCD. A target has no
+// receives: the private data tells the peer the numbers of SRQs.
+func ListenXRC(ctx context.Context, address string) (*Listener, error) {
+	return newListener(ctx, address, func(ch *EventChannel) (*ID, error) { return ch.CreateIDFor(verbsapi.QPXRCTgt) })
+}
+
+func newListener(ctx context.Context, address string, create func(*EventChannel) (*ID, error)) (*Listener, error) {
 	addr, err := ResolveAddr(ctx, address)
 	if err != nil {
 		return nil, err
 	}
 	l := &Listener{channel: NewEventChannel()}
-	if l.id, err = l.channel.CreateID(TCP); err != nil {
+	if l.id, err = create(l.channel); err != nil {
 		return nil, err
 	}
 	if err = l.id.Bind(addr.AddrPort); err == nil {

@@ -15,17 +15,38 @@ import (
 // ID's device.
 func (id *ID) CreateQP(pd *verbsapi.PD, init verbsapi.QPInitAttr) (*verbsapi.QP, error) {
 	const op = "CreateQP"
-	guid, ok := id.DeviceGUID()
-	switch {
+	switch init.Type = id.cm.QPType(); {
 	case pd == nil:
 		return nil, &OpError{Op: op, Arg: "pd", Why: "is nil", Err: ErrInvalid}
+	case init.Type == verbsapi.QPXRCTgt:
+		return nil, &OpError{Op: op, Arg: "id", Why: "is for an XRC target: call CreateTarget", Err: ErrInvalid}
+	}
+	return id.create("pd", pd.Context(), func() (*verbsapi.QP, error) { return pd.CreateQP(init) })
+}
+
+// CreateTarget makes the queue pair of an ID for XRC targets, in INIT (rdma_create_qp_ex with
+// xrcd). The domain must belong to the ID's device.
+func (id *ID) CreateTarget(x *verbsapi.XRCD) (*verbsapi.QP, error) {
+	const op = "CreateTarget"
+	switch {
+	case x == nil:
+		return nil, &OpError{Op: op, Arg: "xrcd", Why: "is nil", Err: ErrInvalid}
+	case id.cm.QPType() != verbsapi.QPXRCTgt:
+		return nil, &OpError{Op: op, Arg: "id", Why: "is for other queue pairs: call CreateQP", Err: ErrInvalid}
+	}
+	return id.create("xrcd", x.Context(), x.CreateTarget)
+}
+
+// create makes the queue pair with an object of a context.
+func (id *ID) create(arg string, c *verbsapi.Context, make func() (*verbsapi.QP, error)) (*verbsapi.QP, error) {
+	const op = "CreateQP"
+	switch guid, ok := id.DeviceGUID(); {
 	case !ok:
 		return nil, &OpError{Op: op, Arg: "id", Why: "has no device before ResolveAddr or Bind", Err: ErrInvalid}
-	case pd.Context().Device().GUID() != guid:
-		return nil, &OpError{Op: op, Arg: "pd", Why: "is of another device than the one that the address leads to", Err: ErrInvalid}
+	case c.Device().GUID() != guid:
+		return nil, &OpError{Op: op, Arg: arg, Why: "is of another device than the one that the address leads to", Err: ErrInvalid}
 	}
-	init.Type = id.cm.QPType()
-	qp, err := pd.CreateQP(init)
+	qp, err := make()
 	if err != nil {
 		return nil, err
 	}

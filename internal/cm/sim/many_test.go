@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/cm"
+	"github.com/gorxe/gorxe/internal/test/seeds"
 	"github.com/gorxe/gorxe/internal/test/simnet"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -195,11 +196,14 @@ func heap() (inUse, mallocs uint64) {
 
 func runMesh(t *testing.T, nodes int, loss float64) (c cost) {
 	t.Helper()
-	defer func() {
-		if f, is := recover().(failure); is {
-			t.Fatalf("%d nodes: %v", nodes, f.error)
-		}
-	}()
+	if err := seeds.Run(func() { c = costOfMesh(t, nodes, loss) }); err != nil {
+		t.Fatalf("%d nodes: %v", nodes, err)
+	}
+	return c
+}
+
+func costOfMesh(t *testing.T, nodes int, loss float64) (c cost) {
+	t.Helper()
 	before, mallocsBefore := heap()
 	began := time.Now()
 	m := newMesh(nodes, loss)
@@ -223,7 +227,7 @@ func runMesh(t *testing.T, nodes int, loss float64) (c cost) {
 // (make scale: 1,000).
 func TestMesh(t *testing.T) {
 	const few = 24
-	many := int(number(t, "GORXE_NODES", 96))
+	many := int(seeds.Number(t, "GORXE_NODES", 96))
 	if many <= few {
 		t.Fatalf("GORXE_NODES=%d: it must be more than %d", many, few)
 	}

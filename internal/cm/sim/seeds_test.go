@@ -3,42 +3,20 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"os"
-	"runtime/debug"
-	"strconv"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/cm"
 	"github.com/gorxe/gorxe/internal/test/race"
+	"github.com/gorxe/gorxe/internal/test/seeds"
 )
 
 // runSeed makes one run and returns what went wrong.
 func runSeed(seed uint64) (w *world, err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case failure:
-			err = r.error
-		default:
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-		}
-	}()
-	w = newWorld(drawParams(seed))
-	w.run()
-	return w, nil
-}
-
-// number reads a number from the environment.
-func number(t testing.TB, name string, missing uint64) uint64 {
-	s := os.Getenv(name)
-	if s == "" {
-		return missing
-	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil || n < 1 {
-		t.Fatalf("%s=%q is not a number from 1 on", name, s)
-	}
-	return n
+	err = seeds.Run(func() {
+		w = newWorld(drawParams(seed))
+		w.run()
+	})
+	return w, err
 }
 
 // TestSeeds runs random connections under random faults: GORXE_SEEDS runs, from seed
@@ -48,7 +26,7 @@ func TestSeeds(t *testing.T) {
 	if race.Enabled {
 		few = 200
 	}
-	n, first := number(t, "GORXE_SEEDS", few), number(t, "GORXE_SEED_FIRST", 1)
+	n, first := seeds.Number(t, "GORXE_SEEDS", few), seeds.Number(t, "GORXE_SEED_FIRST", 1)
 	var total runStats
 	var errs []error
 	for seed := first; seed < first+n && len(errs) < 20; seed++ {

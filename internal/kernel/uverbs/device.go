@@ -223,7 +223,7 @@ func (d *Device) eventOf(engine any, typ rxe.EventType) {
 	for _, o := range owners {
 		told, tell := typ, true
 		if o.Type == uapi.ObjWQ {
-			told, tell = workQueueEvent(typ)
+			told, tell = segment.WorkQueueEvent(typ)
 		}
 		if a, ok := o.Async.(*asyncFD); ok && tell {
 			a.push(o.User, uint32(told), o)

@@ -256,7 +256,7 @@ func (f *File) flushAll() {
 		case *qpRes:
 			_ = r.qp.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState) // it may be in RESET
 		case *wqRes:
-			_ = r.modify(rxe.QPErr, 0)
+			_ = r.QP.Modify(&rxe.QPAttr{State: rxe.QPErr}, rxe.QPAttrState)
 		}
 	})
 }

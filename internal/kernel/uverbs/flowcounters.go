@@ -9,7 +9,6 @@ import (
 	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
-	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -20,8 +19,7 @@ type countersRes struct {
 	users   atomic.Int32 // flow rules
 
 	mu     sync.Mutex // a leaf lock
-	values []provider.FlowCounter
-	size   uint32 // of the array that a program reads
+	values []ether.Point
 }
 
 // Destroy is uverbs_free_counters.
@@ -33,7 +31,7 @@ func (r *countersRes) Destroy(_ *dispatch.Object, closing bool) error {
 }
 
 // bind says what the object counts, which its first rule does, and no other.
-func (r *countersRes) bind(values []provider.FlowCounter) error {
+func (r *countersRes) bind(values []ether.Point) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -43,9 +41,6 @@ func (r *countersRes) bind(values []provider.FlowCounter) error {
 		return kernel.Refuse(unix.EINVAL, "counters", "count nothing yet", "call ibv_attach_counters_point_flow")
 	case len(values) > 0:
 		r.values = values
-		for _, v := range values {
-			r.size = max(r.size, v.Index+1)
-		}
 	}
 	return nil
 }
@@ -54,17 +49,9 @@ func (r *countersRes) bind(values []provider.FlowCounter) error {
 func (r *countersRes) read(n int) ([]uint64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if int(r.size) > n {
-		return nil, kernel.Refuse(unix.EINVAL, "ncounters", "is less than the object counts", "give room for the greatest index")
-	}
-	packets, bytes := r.counter.Load()
 	out := make([]uint64, n)
-	for _, v := range r.values {
-		if v.Bytes {
-			out[v.Index] += bytes
-		} else {
-			out[v.Index] += packets
-		}
+	if !r.counter.Read(r.values, out) {
+		return nil, kernel.Refuse(unix.EINVAL, "ncounters", "is less than the object counts", "give room for the greatest index")
 	}
 	return out, nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
@@ -89,10 +88,12 @@ func writeCreateTable(k *call) error {
 // rssRes is a queue pair that spreads frames over the work queues of a table. It has neither a
 // state nor a number.
 type rssRes struct {
+	segment.Spread
 	table *tableRes
-	rss   provider.RSS
-	flow  flowTarget
-	f     *File
+	// loopback: it takes frames that f sends, too.
+	loopback bool
+	flow     flowTarget
+	f        *File
 }
 
 func (r *rssRes) flowTarget() *flowTarget { return &r.flow }
@@ -110,21 +111,11 @@ func (r *rssRes) Destroy(_ *dispatch.Object, closing bool) error {
 // what it receives, as DPDK's macswap does, would else get its own frames for ever.
 func (r *rssRes) TakesFrom(sender segment.Receiver) bool {
 	q, ok := sender.(*rxe.QP)
-	if !ok || q == nil || r.rss.SelfLoopback {
+	if !ok || q == nil || r.loopback {
 		return true
 	}
 	port, ok := q.FramePort().(framePort)
 	return !ok || port.f != r.f
-}
-
-// ReceiveFrame implements segment.Receiver.
-func (r *rssRes) ReceiveFrame(frame []byte, info rxe.FrameInfo) {
-	if r.rss.Fields != 0 {
-		f := ether.Parse(frame)
-		info.Hash = r.rss.Hash(&f)
-		info.Flags |= rxe.FrameHash
-	}
-	r.table.wqs[info.Hash&uint32(len(r.table.wqs)-1)].qp.ReceiveFrame(frame, info)
 }
 
 // createRSS is create_rss_raw_qp_tir of mlx5_ib.
@@ -134,9 +125,13 @@ func (k *call) createRSS(o *dispatch.Object, user uint64, typ uint64, table *tab
 		return unix.EOPNOTSUPP
 	}
 	r := &rssRes{table: table, f: k.f}
-	var err error
-	if r.rss, err = k.f.ctx.(provider.Steering).NewRSS(udata{k}, table.log()); err != nil {
+	rss, err := k.f.ctx.(provider.Steering).NewRSS(udata{k}, table.log())
+	if err != nil {
 		return err
+	}
+	r.RSS, r.loopback = rss.RSS, rss.SelfLoopback
+	for _, wq := range table.wqs {
+		r.Queues = append(r.Queues, wq.QP)
 	}
 	r.flow.station, r.flow.to = station(k.f.budget, k.Caller.NetRaw()), r
 	table.users.Add(1)
@@ -144,8 +139,13 @@ func (k *call) createRSS(o *dispatch.Object, user uint64, typ uint64, table *tab
 	return nil
 }
 
-func rssHasQueues() error {
-	return kernel.Refuse(unix.EINVAL, "queues", "a queue pair with an indirection table has none of its own", "leave CQs, SRQ, flags and sizes out")
+// hasNoQueues refuses what the request for a queue pair with a table says of queues of its own;
+// flagged: flags, or objects.
+func hasNoQueues(c uapi.QPCap, flagged bool) error {
+	if flagged || c.MaxRecvWR != 0 || c.MaxRecvSGE != 0 || c.MaxSendWR != 0 {
+		return kernel.Refuse(unix.EINVAL, "queues", "a queue pair with an indirection table has none of its own", "leave CQs, SRQ, flags and sizes out")
+	}
+	return nil
 }
 
 // writeCreateRSS is EX_CREATE_QP with a table.
@@ -158,8 +158,9 @@ func writeCreateRSS(k *call, req *uapi.ExCreateQPReq) error {
 	if err != nil {
 		return err
 	}
-	if req.MaxRecvWR != 0 || req.MaxRecvSGE != 0 || req.IsSRQ != 0 || req.MaxSendWR != 0 || req.CreateFlags != 0 {
-		return rssHasQueues()
+	sizes := uapi.QPCap{MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR, MaxRecvSGE: req.MaxRecvSGE}
+	if err := hasNoQueues(sizes, req.IsSRQ != 0 || req.CreateFlags != 0); err != nil {
+		return err
 	}
 	if _, err := dispatch.Held[*pdRes](&k.Call, uapi.ObjPD, req.PDHandle); err != nil {
 		return err
@@ -186,9 +187,9 @@ func ioctlCreateRSS(k *call, table *tableRes) error {
 		return err
 	}
 	limits := uapi.Load[uapi.QPCap](s.Get(uapi.AttrCreateQPCap).Data)
-	if s.Object(uapi.AttrCreateQPSendCQ) != nil || s.Object(uapi.AttrCreateQPRecvCQ) != nil || s.Object(uapi.AttrCreateQPSRQ) != nil ||
-		flags != 0 || limits.MaxRecvWR != 0 || limits.MaxRecvSGE != 0 || limits.MaxSendWR != 0 {
-		return rssHasQueues()
+	if err := hasNoQueues(limits, flags != 0 || s.Object(uapi.AttrCreateQPSendCQ) != nil || s.Object(uapi.AttrCreateQPRecvCQ) != nil ||
+		s.Object(uapi.AttrCreateQPSRQ) != nil); err != nil {
+		return err
 	}
 	if err := k.createRSS(s.Object(uapi.AttrCreateQPHandle), s.U64(uapi.AttrCreateQPUserHandle), typ, table); err != nil {
 		return err

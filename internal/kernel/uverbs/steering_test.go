@@ -35,13 +35,13 @@ func (d steerDriver) Open(o provider.Open) (provider.Context, error) {
 type steerContext struct {
 	*xrcContext
 	lkey   uint32 // of programData
-	counts []provider.FlowCounter
+	counts []ether.Point
 	// loopback of the queue pairs that are made
 	loopback bool
 }
 
 // NewFlow reads a word of the program's memory, if the private request says where.
-func (c *steerContext) NewFlow(u provider.UData, read func(addr uint64, b []byte) error) ([]provider.FlowCounter, error) {
+func (c *steerContext) NewFlow(u provider.UData, read func(addr uint64, b []byte) error) ([]ether.Point, error) {
 	if len(u.Request()) == 0 {
 		return nil, nil
 	}
@@ -383,7 +383,7 @@ func (p *steerProgram) countersWalk(t *testing.T) {
 	}
 	counted := flowVerb(uapi.CreateFlowReq{QPHandle: raw}, toMAC(steerMAC), spec(uapi.FlowSpecActionCount, c, uint32(0)))
 	p.wantErr("counters that count nothing", counted, unix.EINVAL)
-	p.f.ctx.(*steerContext).counts = []provider.FlowCounter{{Bytes: true, Index: 2}, {Index: 0}}
+	p.f.ctx.(*steerContext).counts = []ether.Point{{Bytes: true, Index: 2}, {Index: 0}}
 	described := counted
 	described.uhw = bytesFrom(uint64(8))
 	p.wantErr("a description in no memory", described, unix.EFAULT)
@@ -531,9 +531,9 @@ func (p *steerProgram) workQueueWalk(t *testing.T) {
 	p.call(modify(uapi.ModifyWQReq{AttrMask: uapi.WQAttrCurState, CurrWQState: uapi.WQReset}))
 	r := p.f.objects.Lookup(wq).Res.(*wqRes)
 	x := &xrcProgram{user: p.user, async: firstFD(p.program)}
-	p.dev.Event(rxe.Event{Type: rxe.EventQPAccessErr, QP: r.qp})
-	p.dev.Event(rxe.Event{Type: rxe.EventQPLastWQEReached, QP: r.qp})
-	if got := x.takeEvents(); len(got) != 1 || got[0] != eventWQFatal {
+	p.dev.Event(rxe.Event{Type: rxe.EventQPAccessErr, QP: r.QP})
+	p.dev.Event(rxe.Event{Type: rxe.EventQPLastWQEReached, QP: r.QP})
+	if got := x.takeEvents(); len(got) != 1 || got[0] != segment.EventWQFatal {
 		t.Errorf("events %v", got)
 	}
 	p.wantErr("an unknown type", verb{cmd: uapi.CmdExtended | uapi.CmdExCreateWQ, resp: uapi.SizeOf[uapi.CreateWQResp](),
@@ -565,7 +565,7 @@ func TestRSSByIoctl(t *testing.T) {
 	p.ok(p.ioctlList(uapi.ObjWQ, uapi.MethodWQCreate, list))
 	wq := p.find(uapi.ObjWQ)
 	most, num := get[uint32](p.program, list[9]), get[uint32](p.program, list[10])
-	if num != uint32(wq.Res.(*wqRes).qp.Num()) || most != 4 {
+	if num != uint32(wq.Res.(*wqRes).QP.Num()) || most != 4 {
 		t.Errorf("number %d, max_wr %d", num, most)
 	}
 	table := core[uapi.CreateRWQIndTblResp](p.call(tableVerb(0, wq.Handle))).IndTblHandle

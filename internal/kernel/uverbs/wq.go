@@ -1,7 +1,7 @@
 package uverbs
 
 import (
-	"sync"
+	"errors"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -9,20 +9,18 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// wqRes is a work queue: a queue pair of the engine that only receives frames.
+// wqRes is a work queue.
 type wqRes struct {
+	segment.WorkQueue
 	f      *File
-	qp     *rxe.QP
 	mem    provider.WQ
 	caps   rxe.QPCap
 	tables atomic.Int32 // places in indirection tables
-
-	mu    sync.Mutex // for a change of the state; the engine's locks are taken under it
-	state uint32
 }
 
 // Destroy is ib_destroy_wq_user.
@@ -30,18 +28,13 @@ func (r *wqRes) Destroy(o *dispatch.Object, closing bool) error {
 	if !closing && r.tables.Load() > 0 {
 		return rxe.ErrBusy
 	}
-	if err := r.qp.Destroy(); err != nil {
+	if err := r.QP.Destroy(); err != nil {
 		return err
 	}
-	r.f.dev.disown(r.qp, o)
+	r.f.dev.disown(r.QP, o)
 	r.mem.Free()
 	return nil
 }
-
-// noPort is where a work queue sends frames: nowhere, as it sends none.
-type noPort struct{}
-
-func (noPort) SendFrame(*rxe.QP, []byte, rxe.FrameSend) {}
 
 // newWQ is a request for a work queue, whichever way it came.
 type newWQ struct {
@@ -62,23 +55,23 @@ func (k *call) createWQ(o *dispatch.Object, req *newWQ) (*wqRes, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &wqRes{f: k.f, mem: mem, state: uapi.WQReset}
-	init := rxe.QPInitAttr{Type: rxe.QPRaw, SendCQ: req.cq.cq, RecvCQ: req.cq.cq, User: k.f.budget, Owner: k.f.owner, Faults: k.f.work,
-		Frames: &rxe.FrameInit{Port: noPort{}, StripVLAN: req.flags&uapi.WQFlagCVLANStripping != 0, ScatterFCS: req.flags&uapi.WQFlagScatterFCS != 0}}
+	r := &wqRes{f: k.f, mem: mem}
+	init := segment.WorkQueueInit(req.cq.cq, req.flags&uapi.WQFlagCVLANStripping != 0, req.flags&uapi.WQFlagScatterFCS != 0)
+	init.User, init.Owner, init.Faults = k.f.budget, k.f.owner, k.f.work
 	mem.Init(&init)
 	r.caps = init.Cap
 	if err := k.f.charge(o, qpMemory); err != nil {
 		mem.Free()
 		return nil, err
 	}
-	if r.qp, err = req.pd.pd.CreateQP(init); err != nil {
+	if r.QP, err = req.pd.pd.CreateQP(init); err != nil {
 		mem.Free()
 		return nil, err
 	}
 	o.User, o.Res = req.user, r
 	setAsync(o, req.async)
-	k.f.dev.own(r.qp, o)
-	return r, mem.Created(udata{k}, r.qp)
+	k.f.dev.own(r.QP, o)
+	return r, mem.Created(udata{k}, r.QP)
 }
 
 // writeCreateWQ is uverbs_cmd.c:ib_uverbs_ex_create_wq.
@@ -103,7 +96,7 @@ func writeCreateWQ(k *call, req *uapi.CreateWQReq) error {
 		return err
 	}
 	return dispatch.Respond(&k.Call, uapi.CreateWQResp{ResponseLength: dispatch.ResponseLength[uapi.CreateWQResp](&k.Call),
-		WQHandle: o.Handle, MaxWR: r.caps.MaxRecvWR, MaxSGE: r.caps.MaxRecvSGE, WQN: uint32(r.qp.Num())})
+		WQHandle: o.Handle, MaxWR: r.caps.MaxRecvWR, MaxSGE: r.caps.MaxRecvSGE, WQN: uint32(r.QP.Num())})
 }
 
 // ioctlCreateWQ is uverbs_std_types_wq.c.
@@ -127,7 +120,7 @@ func ioctlCreateWQ(k *call) error {
 		return err
 	}
 	for id, v := range map[uint16]uint32{uapi.AttrCreateWQRespMaxWR: r.caps.MaxRecvWR,
-		uapi.AttrCreateWQRespMaxSGE: r.caps.MaxRecvSGE, uapi.AttrCreateWQRespWQNum: uint32(r.qp.Num())} {
+		uapi.AttrCreateWQRespMaxSGE: r.caps.MaxRecvSGE, uapi.AttrCreateWQRespWQNum: uint32(r.QP.Num())} {
 		if err := dispatch.Put(&k.Call, id, v); err != nil {
 			return err
 		}
@@ -154,46 +147,21 @@ func writeModifyWQ(k *call, req *uapi.ModifyWQReq) error {
 	if req.AttrMask&uapi.WQAttrFlags != 0 && req.FlagsMask != 0 {
 		return unix.EOPNOTSUPP // the flags of an existing queue stay
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if req.AttrMask&uapi.WQAttrCurState != 0 && req.CurrWQState != r.state {
+	var current, next *segment.WQState
+	if req.AttrMask&uapi.WQAttrCurState != 0 {
+		current = (*segment.WQState)(&req.CurrWQState)
+	}
+	if req.AttrMask&uapi.WQAttrState != 0 {
+		next = (*segment.WQState)(&req.WQState)
+	}
+	switch err := r.Modify(current, next, r.mem.Reset); {
+	case errors.Is(err, segment.ErrCurrentState):
 		return kernel.Refuse(unix.EINVAL, "curr_wq_state", "is not the state of the queue", "leave it out")
-	}
-	if req.AttrMask&uapi.WQAttrState == 0 {
-		return nil
-	}
-	return r.moveTo(req.WQState)
-}
-
-// moveTo changes the state. mu is held.
-func (r *wqRes) moveTo(state uint32) error {
-	switch {
-	case state == uapi.WQReset:
-		if err := r.modify(rxe.QPReset, 0); err != nil {
-			return err
-		}
-		r.mem.Reset()
-	case state == r.state:
-	case state == uapi.WQReady && r.state == uapi.WQReset:
-		if err := r.modify(rxe.QPInit, rxe.QPAttrPort); err != nil {
-			return err
-		}
-		if err := r.modify(rxe.QPRTR, 0); err != nil {
-			return err
-		}
-	case state == uapi.WQError && r.state == uapi.WQReady:
-		if err := r.modify(rxe.QPErr, 0); err != nil {
-			return err
-		}
-	default:
+	case errors.Is(err, segment.ErrNextState):
 		return kernel.Refuse(unix.EINVAL, "wq_state", "does not follow the state of the queue", "go by RESET, RDY, ERR, RESET")
+	default:
+		return err
 	}
-	r.state = state
-	return nil
-}
-
-func (r *wqRes) modify(to rxe.QPState, more rxe.QPAttrMask) error {
-	return r.qp.Modify(&rxe.QPAttr{State: to, PortNum: 1}, rxe.QPAttrState|more)
 }
 
 // writeDestroyWQ is uverbs_cmd.c:ib_uverbs_ex_destroy_wq.
@@ -208,16 +176,3 @@ func writeDestroyWQ(k *call, req *uapi.ExHandleReq) error {
 	return dispatch.Respond(&k.Call, uapi.DestroyWQResp{ResponseLength: dispatch.ResponseLength[uapi.DestroyWQResp](&k.Call),
 		EventsReported: o.AsyncReported})
 }
-
-// workQueueEvent is what an event of the engine's queue pair is to a program: it knows only one
-// event of work queues.
-func workQueueEvent(typ rxe.EventType) (rxe.EventType, bool) {
-	switch typ {
-	case rxe.EventQPFatal, rxe.EventQPReqErr, rxe.EventQPAccessErr:
-		return eventWQFatal, true
-	default:
-		return 0, false
-	}
-}
-
-const eventWQFatal rxe.EventType = 19 // IBV_EVENT_WQ_FATAL

@@ -151,10 +151,7 @@ func (k *keys) make(key wire.RKey, g *grant) error {
 	}
 	// The consumer chooses a window's low byte.
 	g.key = mw.RKey()&^0xff | (mw.RKey()+1)&0xff
-	_, err = k.h.q.PostSend([]rxe.SendWR{{ID: sendID, Op: rxe.WRBindMW, Bind: &rxe.MWBind{
-		MW: mw, RKey: g.key, MR: mr, Addr: g.lo, Length: g.hi - g.lo, Access: g.rights,
-	}}})
-	return err
+	return mw.BindTo(k.h.q, &rxe.MWBind{RKey: g.key, MR: mr, Addr: g.lo, Length: g.hi - g.lo, Access: g.rights})
 }
 
 // invalidate records that a key was invalidated. If it is valid again later, it is that

@@ -48,7 +48,6 @@ type session struct {
 	paired  bool         // the opposite direction is known
 	guessed bool         // the opposite direction is a guess
 	service wire.Service // of the engine's queue pair
-	asRC    bool         // it is XRC, and the engine plays RC
 }
 
 // stream is the packets of one flow.
@@ -220,7 +219,6 @@ func (s *stream) lives(peer *stream, most int) (all []*session, end int) {
 	}
 	for _, life := range cutLong(cut) {
 		n := &session{flow: s.flow, events: life, paired: peer != nil, guessed: peer != nil && s.flow.Peer == nil, service: s.flow.Service}
-		n.playAsRC()
 		n.mtu = pathMTU(life)
 		if n.begin() {
 			all = append(all, n)

@@ -42,9 +42,6 @@ func (r *Report) play(n *session, role Role, play func(*session, *Session) error
 	if n.guessed {
 		s.assume("which flows are the two directions of the connection")
 	}
-	if n.asRC {
-		s.assume(PlayedAsRC)
-	}
 	if err := play(n, s); err != nil && !errors.Is(err, errEnd) {
 		s.Stopped = err.Error()
 	}

@@ -1,9 +1,7 @@
 package replay
 
 import (
-	"bytes"
 	"encoding/binary"
-	"slices"
 
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -12,10 +10,6 @@ import (
 // XRC (IBA A14) differs from RC in two things. Each request names one of the responder's shared
 // receive queues, and a queue pair is either an initiator or a target. The engine as responder has
 // an XRC domain with an SRQ for each number that the captured device took.
-
-// PlayedAsRC is what a session of XRC assumes that invalidates keys. In the engine, a window that a
-// peer can invalidate belongs to the queue pair that bound it, and a target can bind none.
-const PlayedAsRC = "XRC played as RC: not which receive queue takes a message"
 
 // reliable reports whether requests are answered.
 func (n *session) reliable() bool {
@@ -28,31 +22,6 @@ func rcOpcode(p wire.Packet) wire.Opcode {
 		return p.Opcode() - wire.XRCSendFirst + wire.RCSendFirst
 	}
 	return p.Opcode()
-}
-
-// playAsRC makes the session one of RC, if the engine cannot play it otherwise.
-func (n *session) playAsRC() {
-	if n.service != wire.ServiceXRC || !slices.ContainsFunc(n.events, func(e event) bool { return e.pkt.Info().Has(wire.OpInv) }) {
-		return
-	}
-	n.service, n.asRC = wire.ServiceRC, true
-	n.events = slices.Clone(n.events)
-	for i := range n.events {
-		if p, err := wire.Parse(asRC(n.events[i].pkt)); err == nil {
-			n.events[i].pkt = p
-		}
-	}
-}
-
-// asRC returns the bytes of a packet; an XRC packet becomes one of RC.
-func asRC(p wire.Packet) []byte {
-	if p.Info().Service != wire.ServiceXRC {
-		return bytes.Clone(p.Bytes())
-	}
-	h := p.Headers()
-	h.Opcode = rcOpcode(p)
-	b := append(h.Append(nil), p.Payload()...)
-	return append(b, make([]byte, p.Pad())...)
 }
 
 // domain is the XRC domain of the engine as responder.

@@ -94,10 +94,9 @@ func onWire(t *testing.T, network, body []byte) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, body...), icrc)
 }
 
-// TestXRCOfRC: RC becomes XRC, and is judged and played. Sessions that invalidate keys are played
-// as RC, and say so.
+// TestXRCOfRC: RC becomes XRC, and is judged and played, also where keys are invalidated.
 func TestXRCOfRC(t *testing.T) {
-	for name, wantAsRC := range map[string]int{"allops_rc_gid1.pcap": 0, "interop-loss.pcap": 0, "interop-windows.pcap": 4, "interop-not-ready.pcap": 0} {
+	for _, name := range []string{"allops_rc_gid1.pcap", "interop-loss.pcap", "interop-windows.pcap", "interop-not-ready.pcap"} {
 		t.Run(name, func(t *testing.T) {
 			file := xrcFile(t, captures+name)
 			checked, err := conformance.Check(bytes.NewReader(file), conformance.Options{})
@@ -114,16 +113,12 @@ func TestXRCOfRC(t *testing.T) {
 			if len(r.Skipped) > 0 || len(r.Sessions) < 2 {
 				t.Errorf("%d sessions, skipped %v", len(r.Sessions), r.Skipped)
 			}
-			compared, asRC := make(map[Role]int), 0
+			compared := make(map[Role]int)
 			for _, s := range r.Sessions {
 				compared[s.Role] += s.Compared
 				if s.Stopped != "" || len(s.Differences) > 0 && s.unexplained > 0 {
 					t.Errorf("%s, as %s: %s %v", s.Flow, s.Role, s.Stopped, s.Differences)
 				}
-				asRC += s.Assumed[PlayedAsRC]
-			}
-			if asRC != wantAsRC {
-				t.Errorf("%d sessions were played as RC, want %d", asRC, wantAsRC)
 			}
 			if compared[Requester]+compared[Responder] < 50 || compared[Responder] == 0 {
 				t.Errorf("compared %v", compared)
@@ -145,7 +140,7 @@ func TestXRC(t *testing.T) {
 	}
 	compared := make(map[Role]int)
 	for _, s := range r.Sessions {
-		if s.Stopped != "" || len(s.Differences) > 0 || s.Assumed[PlayedAsRC] > 0 || s.Free[NotSent] > 0 {
+		if s.Stopped != "" || len(s.Differences) > 0 || s.Free[NotSent] > 0 {
 			t.Errorf("%s, as %s: %+v", s.Flow, s.Role, s)
 		}
 		compared[s.Role] += s.Compared
@@ -192,6 +187,50 @@ func TestXRCRefused(t *testing.T) {
 	}
 	if assumed != 1 {
 		t.Errorf("%d requests for a missing SRQ, want 1", assumed)
+	}
+}
+
+// TestXRCInvalidate: SENDs invalidate keys, for receives of two SRQs of the domain. A key that is
+// good again is that of another window. Nothing answers what cannot be invalidated (IBA 9.9.3,
+// class J), and a message is for one SRQ.
+func TestXRCInvalidate(t *testing.T) {
+	const key, va = 0x5500, 0x10000
+	ack := func(psn wire.PSN, msn wire.MSN) xrcPacket {
+		return xrcPacket{h: wire.Headers{Opcode: wire.XRCAck, PSN: psn, Syndrome: wire.SyndromeACK, MSN: msn}}
+	}
+	request := func(op wire.Opcode, psn wire.PSN, srqn uint32, key wire.RKey, size int) xrcPacket {
+		return xrcPacket{request: true, size: size, h: wire.Headers{Opcode: op, XRCSRQN: srqn, PSN: psn, AckReq: true,
+			VA: va, RKey: key, DMALen: uint32(size), InvRKey: key}}
+	}
+	write := func(psn wire.PSN, key wire.RKey) xrcPacket { return request(wire.XRCWriteOnly, psn, 7, key, 16) }
+	send := func(psn wire.PSN, srqn uint32, key wire.RKey) xrcPacket {
+		return request(wire.XRCSendOnlyInv, psn, srqn, key, 16)
+	}
+	start := []xrcPacket{write(5, key), ack(5, 1), send(6, 7, key), ack(6, 2), write(7, key+0x100), ack(7, 3), send(8, 9, key+0x100), ack(8, 4)}
+	refused := ack(9, 4)
+	refused.h.Syndrome = wire.SyndromeNAK(wire.NAKRemoteAccess)
+	for name, tc := range map[string]struct {
+		then []xrcPacket
+		want []string // what differences are about
+	}{
+		"as it should be":     {nil, nil},
+		"the key is refused":  {[]xrcPacket{write(9, key), refused}, nil},
+		"the key is new":      {[]xrcPacket{write(9, key), ack(9, 5)}, nil},
+		"a SEND is refused":   {[]xrcPacket{send(9, 7, key), refused}, []string{"NAK"}},
+		"a SEND for two SRQs": {[]xrcPacket{request(wire.XRCSendFirst, 9, 7, 0, 256), request(wire.XRCSendLastInv, 10, 9, key, 16), ack(10, 5)}, []string{"SRQ", "acknowledgement"}},
+	} {
+		var got []string
+		for _, s := range replayed(t, xrcConversation(t, append(slices.Clone(start), tc.then...)...)) {
+			if s.Stopped != "" && tc.want == nil || s.Compared == 0 {
+				t.Errorf("%s: %s, as %s: compared %d, %s", name, s.Flow, s.Role, s.Compared, s.Stopped)
+			}
+			for _, d := range s.Differences {
+				got = append(got, d.About)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: differences about %q, want %q", name, got, tc.want)
+		}
 	}
 }
 

@@ -41,12 +41,11 @@ func WriteReplay(out io.Writer, file string, r *replay.Report, detail Detail) {
 	if detail.Quiet {
 		w = io.Discard
 	}
-	played, compared, explained, stopped, unsent, xrc := 0, 0, 0, 0, 0, 0
+	played, compared, explained, stopped, unsent := 0, 0, 0, 0, 0
 	for _, s := range r.Sessions {
 		played += s.Played
 		compared += s.Compared
 		unsent += s.Free[replay.NotSent]
-		xrc += s.Assumed[replay.PlayedAsRC]
 		explained += len(s.Differences) + s.More - s.Unexplained()
 		if s.Stopped != "" {
 			stopped++
@@ -60,9 +59,6 @@ func WriteReplay(out io.Writer, file string, r *replay.Report, detail Detail) {
 	}
 	if unsent > 0 {
 		fmt.Fprintf(w, "not compared: %s, because the capture lacks the responses that the engine waits for\n", plural.Of(unsent, "request"))
-	}
-	if xrc > 0 {
-		fmt.Fprintf(w, "not compared: the SRQs of XRC, in %s played as RC\n", plural.Of(xrc, "session"))
 	}
 	if p := r.Part; p != nil {
 		fmt.Fprintf(w, "replayed the first %s, %.1f MiB, %.3f s: the rest does not fit in the bound of %s\n",

@@ -206,10 +206,6 @@ func TestReplay(t *testing.T) {
 	if got := print(false); len(got) != 2 || got[0] != "not played: f: w" || !strings.HasSuffix(got[1], ": nothing to compare") {
 		t.Errorf("%q", got)
 	}
-	r.Sessions = []*replay.Session{{Assumed: map[string]int{replay.PlayedAsRC: 1}}}
-	if got := print(false); len(got) != 3 || got[1] != "not compared: the SRQs of XRC, in 1 session played as RC" {
-		t.Errorf("%q", got)
-	}
 	if j := NewJSONReplay("x", r, errors.New("cut")); j.Error != "cut" || j.File != "x" || j.Report != r {
 		t.Errorf("%+v", j)
 	}

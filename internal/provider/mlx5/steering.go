@@ -29,7 +29,7 @@ func privateRequest[T any](u provider.UData, least int) (req T, err error) {
 
 // NewFlow implements provider.Steering (mlx5_ib_create_flow). libmlx5 says what a counters object
 // counts with its first rule.
-func (c *userContext) NewFlow(u provider.UData, read func(addr uint64, b []byte) error) ([]provider.FlowCounter, error) {
+func (c *userContext) NewFlow(u provider.UData, read func(addr uint64, b []byte) error) ([]ether.Point, error) {
 	b := u.Request()
 	if len(b) == 0 {
 		return nil, nil
@@ -55,7 +55,7 @@ func (c *userContext) NewFlow(u provider.UData, read func(addr uint64, b []byte)
 }
 
 // readCounters reads what a counters object counts from the program's memory.
-func readCounters(d FlowCountersData, read func(addr uint64, b []byte) error) ([]provider.FlowCounter, error) {
+func readCounters(d FlowCountersData, read func(addr uint64, b []byte) error) ([]ether.Point, error) {
 	size := uapi.SizeOf[FlowCountersDesc]()
 	if d.NCounters > mostFlowCounters {
 		return nil, refuse("ncounters", "is too large", "attach fewer points")
@@ -66,13 +66,13 @@ func readCounters(d FlowCountersData, read func(addr uint64, b []byte) error) ([
 			return nil, err
 		}
 	}
-	list := make([]provider.FlowCounter, 0, d.NCounters)
+	list := make([]ether.Point, 0, d.NCounters)
 	for ; len(b) > 0; b = b[size:] {
 		desc := uapi.Load[FlowCountersDesc](b)
 		if desc.Description > counterBytes || desc.Index >= mostFlowCounters {
 			return nil, refuse("counters", "have an unknown point or a large index", "use IBV_COUNTER_PACKETS or IBV_COUNTER_BYTES")
 		}
-		list = append(list, provider.FlowCounter{Bytes: desc.Description == counterBytes, Index: desc.Index})
+		list = append(list, ether.Point{Bytes: desc.Description == counterBytes, Index: desc.Index})
 	}
 	return list, nil
 }

@@ -226,7 +226,7 @@ func TestNewFlow(t *testing.T) {
 	}
 	ok := request{CreateFlowReq{NCountersData: 1}, FlowCountersData{CountersData: dataAt, NCounters: 2}}
 	list, err := p.ctx.NewFlow(ask(p, ok), read)
-	if want := []provider.FlowCounter{{Index: 3}, {Bytes: true}}; err != nil || !slices.Equal(list, want) {
+	if want := []ether.Point{{Index: 3}, {Bytes: true}}; err != nil || !slices.Equal(list, want) {
 		t.Errorf("%+v, %v, want %+v", list, err, want)
 	}
 	for _, c := range []struct {

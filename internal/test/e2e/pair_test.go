@@ -135,6 +135,8 @@ func play(role string, args []string) int {
 		return playReach()
 	case "rights":
 		return playRights()
+	case "xrc":
+		return playXRC(args)
 	default:
 		fmt.Fprintf(os.Stderr, "e2e: no role %q\n", role)
 		return 2
