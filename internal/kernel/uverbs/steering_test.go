@@ -163,7 +163,7 @@ func (p *steerProgram) arrive(cqs ...uint32) (got []int) {
 	for _, cq := range cqs {
 		got = append(got, -len(wcs(cq)))
 	}
-	p.peer.SendFrame(nil, p.frame, rxe.FrameSend{})
+	p.peer.SendFrames(nil, []rxe.FrameOut{{Data: p.frame}})
 	p.engine.Deliver()
 	for i, cq := range cqs {
 		list := wcs(cq)

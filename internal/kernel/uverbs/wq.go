@@ -41,7 +41,7 @@ func (r *wqRes) Destroy(o *dispatch.Object, closing bool) error {
 // noPort is where a work queue sends frames: nowhere, as it sends none.
 type noPort struct{}
 
-func (noPort) SendFrame(*rxe.QP, []byte, rxe.FrameSend) {}
+func (noPort) SendFrames(*rxe.QP, []rxe.FrameOut) {}
 
 // newWQ is a request for a work queue, whichever way it came.
 type newWQ struct {
