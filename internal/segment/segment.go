@@ -23,10 +23,12 @@ type members struct {
 	trunks   []*Trunk
 }
 
-// port is where a frame leaves a segment: a station or a trunk.
-type port interface {
-	take(f *ether.Frame, s *sending)
-}
+// port is where a frame leaves a segment: a *Station or a *Trunk. It has no method that takes a
+// frame, because each frame would then need memory of its own.
+type port interface{ isPort() }
+
+func (*Station) isPort() {}
+func (*Trunk) isPort()   {}
 
 // Tap gets each frame that a station sends, before it arrives anywhere, and those that come from a
 // network or another segment. It must not block.
@@ -123,7 +125,11 @@ func (s *Segment) bring(f *ether.Frame, to place, as *sending) {
 		s.mu.RLock()
 		p := s.learned[to]
 		s.mu.RUnlock()
-		if p != nil {
+		switch p := p.(type) {
+		case *Station:
+			p.take(f, as)
+			return
+		case *Trunk:
 			p.take(f, as)
 			return
 		}

@@ -121,16 +121,16 @@ type sending struct {
 // SendFrames implements rxe.FramePort. What leaves this process goes in one batch.
 func (s *Station) SendFrames(q *rxe.QP, frames []rxe.FrameOut) {
 	b := buffers.Get().(*buffer)
-	defer buffers.Put(b)
-	as := sending{s, q, &b.out}
+	defer b.free()
+	b.as = sending{s, q, &b.out}
 	for i := range frames {
-		s.sendAs(frames[i].Data, frames[i].As, b, &as)
+		s.sendAs(frames[i].Data, frames[i].As, b)
 	}
 	b.out.flush(s.Counters)
 }
 
 // sendAs does with a frame what the work request asks for, and sends it.
-func (s *Station) sendAs(frame []byte, how rxe.FrameSend, b *buffer, as *sending) {
+func (s *Station) sendAs(frame []byte, how rxe.FrameSend, b *buffer) {
 	if how.Flags&rxe.FrameInsertVLAN != 0 {
 		frame = ether.AppendVLAN(b.tagged[:0], frame, how.VLAN)
 		how.Header += vlanSize
@@ -139,7 +139,7 @@ func (s *Station) sendAs(frame []byte, how rxe.FrameSend, b *buffer, as *sending
 	if how.MSS == 0 {
 		f := ether.Parse(frame)
 		f.SetSums(how.Flags&rxe.FrameL3Sum != 0, how.Flags&rxe.FrameL4Sum != 0)
-		s.send(&f, as)
+		s.send(&f, &b.as)
 		return
 	}
 	segments, err := ether.Segments(frame, int(how.Header), int(how.MSS), b.segment[:])
@@ -149,7 +149,7 @@ func (s *Station) sendAs(frame []byte, how rxe.FrameSend, b *buffer, as *sending
 	}
 	for piece := range segments {
 		f := ether.Parse(piece)
-		s.send(&f, as)
+		s.send(&f, &b.as)
 		b.out.flush(s.Counters) // the next piece needs the room
 	}
 }
@@ -160,9 +160,15 @@ const vlanSize = 4 // IEEE 802.1Q
 type buffer struct {
 	tagged, segment [rxe.MaxFrame + vlanSize]byte
 	out             outbox
+	as              sending
 }
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
+
+func (b *buffer) free() {
+	b.as = sending{}
+	buffers.Put(b)
+}
 
 func (s *Station) send(f *ether.Frame, as *sending) {
 	if len(f.Data) > s.cfg.MTU()+HeaderSpace {

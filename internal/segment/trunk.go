@@ -19,11 +19,13 @@ type Sender interface {
 type Trunk struct {
 	segment *Segment
 	to      Sender
+	as      sending // frames that come from it
 }
 
 // Connect makes a trunk.
 func (s *Segment) Connect(to Sender) *Trunk {
-	t := &Trunk{s, to}
+	t := &Trunk{segment: s, to: to}
+	t.as.from = t
 	s.change(func(m *members) { m.trunks = append(m.trunks, t) })
 	return t
 }
@@ -45,7 +47,7 @@ func (t *Trunk) Arrive(frame []byte) bool {
 	dst, src := places(&f)
 	t.segment.learn(src, t)
 	t.segment.capture(&f)
-	t.segment.bring(&f, dst, &sending{from: t})
+	t.segment.bring(&f, dst, &t.as)
 	return true
 }
 

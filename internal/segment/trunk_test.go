@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/test/must"
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -122,3 +123,27 @@ func TestKeep(t *testing.T) {
 		t.Error("the segment is gone")
 	}
 }
+
+// TestAllocations: frames between segments cost no memory.
+func TestAllocations(t *testing.T) {
+	if race.Enabled { // a sync.Pool forgets some of what it has then
+		return
+	}
+	var s Segment
+	a := newNode(t, &s, 1)
+	to := s.Connect(nowhere{})
+	out := []rxe.FrameOut{{Data: frameOf([6]byte{2, 9, 9, 9, 9, 9}, a.mac, plain...)}}
+	in := frameOf([6]byte{2, 7}, [6]byte{2, 9, 9, 9, 9, 9}, plain...)
+	for name, f := range map[string]func(){
+		"out": func() { a.SendFrames(nil, out) },
+		"in":  func() { to.Arrive(in) },
+	} {
+		if n := testing.AllocsPerRun(1000, f); n >= 1 {
+			t.Errorf("%s: %v allocations of a frame", name, n)
+		}
+	}
+}
+
+type nowhere struct{}
+
+func (nowhere) Send(frames [][]byte) int { return len(frames) }
