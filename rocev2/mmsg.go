@@ -1,7 +1,7 @@
 package rocev2
 
-// This file has all unsafe code of the package: sendmmsg, recvmmsg with the socket
-// addresses and control messages that they take, and SO_MEMINFO. x/sys/unix has none of them.
+// This file has all unsafe code of the package: the socket addresses and control messages of
+// sendmmsg and recvmmsg, and SO_MEMINFO. x/sys/unix has none of them.
 
 import (
 	"encoding/binary"
@@ -12,13 +12,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
 
-// mmsghdr is struct mmsghdr of recvmmsg(2).
-type mmsghdr struct {
-	hdr unix.Msghdr
-	n   uint32
-}
+	"github.com/gorxe/gorxe/internal/sys/mmsg"
+)
 
 // sockaddr holds either kind of socket address.
 type sockaddr = unix.RawSockaddrInet6
@@ -96,79 +92,11 @@ func port(field *uint16) uint16 {
 	return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(field))[:])
 }
 
-// set points a message at its address, packets and control buffer. They are stored as
-// pointers, so that the garbage collector sees them.
-func (m *mmsghdr) set(name *sockaddr, nameLen uint32, iovs []unix.Iovec, control []byte) {
-	m.hdr.Name = (*byte)(unsafe.Pointer(name))
-	m.hdr.Namelen = nameLen
-	m.hdr.Iov = unsafe.SliceData(iovs)
-	m.hdr.SetIovlen(len(iovs))
-	m.hdr.Control = nil
-	if len(control) > 0 {
-		m.hdr.Control = unsafe.SliceData(control)
-	}
-	m.hdr.SetControllen(len(control))
-	m.hdr.Flags = 0
-	m.n = 0
-}
-
-func setIovec(iov *unix.Iovec, data []byte) {
-	iov.Base = unsafe.SliceData(data)
-	iov.SetLen(len(data))
-}
-
-// iovBytes returns what setIovec was given.
-func iovBytes(iov *unix.Iovec) []byte { return unsafe.Slice(iov.Base, int(iov.Len)) }
-
-// sendmmsg sends as many messages as it can, in order, and returns their number. An
-// error is about the first message: if the kernel has sent any, it reports success.
-func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
-	return mmsg(unix.SYS_SENDMMSG, fd, msgs, unix.MSG_DONTWAIT, true)
-}
-
-// recvmmsg receives the messages that are there, without waiting.
-func recvmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
-	return mmsg(unix.SYS_RECVMMSG, fd, msgs, unix.MSG_DONTWAIT, true)
-}
-
-// awaitmmsg is recvmmsg, but waits for the first message. The error is EAGAIN if none comes in
-// the time that the socket has for it (SO_RCVTIMEO).
-func awaitmmsg(fd int, msgs []mmsghdr, unseen bool) (int, unix.Errno) {
-	return mmsg(unix.SYS_RECVMMSG, fd, msgs, unix.MSG_WAITFORONE, unseen)
-}
-
-// mmsg repeats a call that a signal has ended.
-func mmsg(trap uintptr, fd int, msgs []mmsghdr, flags uintptr, unseen bool) (n int, errno unix.Errno) {
-	for {
-		if n, errno = callMmsg(trap, fd, msgs, flags, unseen); errno != unix.EINTR {
-			return n, errno
-		}
-	}
-}
-
-// callMmsg does not tell the Go runtime about an unseen call. That would cost as much as a short
-// packet. The runtime needs no other thread for a call that never waits, or not for long.
-//
-// The runtime may have to stop the goroutine while an unseen call waits, as for garbage collection.
-// It sends the thread a signal. A call with a timeout then ends with EINTR (signal(7)), and the
-// goroutine stops where a function begins. This function is not inlined, so that one begins before
-// each call.
-//
-//go:noinline
-func callMmsg(trap uintptr, fd int, msgs []mmsghdr, flags uintptr, unseen bool) (int, unix.Errno) {
-	var n uintptr
-	var errno unix.Errno
-	if unseen {
-		n, _, errno = unix.RawSyscall6(trap, uintptr(fd),
-			uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), flags, 0, 0)
-	} else {
-		n, _, errno = unix.Syscall6(trap, uintptr(fd),
-			uintptr(unsafe.Pointer(unsafe.SliceData(msgs))), uintptr(len(msgs)), flags, 0, 0)
-	}
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), 0
+// setMessage points a message at its address, packets and control buffer.
+func setMessage(m *mmsg.Header, name *sockaddr, nameLen uint32, iovs []unix.Iovec, control []byte) {
+	m.Hdr.Name = (*byte)(unsafe.Pointer(name))
+	m.Hdr.Namelen = nameLen
+	m.Set(iovs, control)
 }
 
 // arrives waits until the socket has a message or is shut down. It reports false if neither

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/gorxe/gorxe/internal/sched/standby"
+	"github.com/gorxe/gorxe/internal/sys/mmsg"
 	"github.com/gorxe/gorxe/wire"
 	"golang.org/x/sys/unix"
 )
@@ -47,7 +48,7 @@ type recvBatch struct {
 	want  int // messages to ask for: the first of msgs
 	n     int // messages received
 	errno unix.Errno
-	msgs  [recvBatchLen]mmsghdr
+	msgs  [recvBatchLen]mmsg.Header
 	slots [recvBatchLen]recvSlot
 	buf   []byte
 }
@@ -83,8 +84,8 @@ func (r *reader) run(h *standby.Worker) {
 func (b *recvBatch) reset() {
 	for i := range b.n {
 		s := &b.slots[i]
-		setIovec(&s.iov[0], b.buf[i*recvBufferLen:][:recvBufferLen])
-		b.msgs[i].set(&s.name, uint32(unix.SizeofSockaddrInet6), s.iov[:], s.control[:])
+		mmsg.SetIovec(&s.iov[0], b.buf[i*recvBufferLen:][:recvBufferLen])
+		setMessage(&b.msgs[i], &s.name, uint32(unix.SizeofSockaddrInet6), s.iov[:], s.control[:])
 	}
 }
 
@@ -103,14 +104,14 @@ func (r *reader) deliver(h *standby.Worker) bool {
 	octets := 0
 	for i := range b.n {
 		m, s := &b.msgs[i], &b.slots[i]
-		octets += int(m.n)
-		meta := parseControl(s.control[:min(int(m.hdr.Controllen), len(s.control))])
-		if m.hdr.Flags&unix.MSG_TRUNC != 0 {
+		octets += int(m.N)
+		meta := parseControl(s.control[:min(int(m.Hdr.Controllen), len(s.control))])
+		if m.Hdr.Flags&unix.MSG_TRUNC != 0 {
 			r.port.counters.Truncated.Add(1)
 			continue
 		}
 		src, srcPort := readSockaddr(&s.name)
-		r.accept(b.buf[i*recvBufferLen:][:m.n], meta, src, srcPort)
+		r.accept(b.buf[i*recvBufferLen:][:m.N], meta, src, srcPort)
 	}
 	b.ask(octets)
 	if r.managed > 0 {

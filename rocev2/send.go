@@ -1,6 +1,7 @@
 package rocev2
 
 import (
+	"github.com/gorxe/gorxe/internal/sys/mmsg"
 	"github.com/gorxe/gorxe/wire"
 	"golang.org/x/sys/unix"
 )
@@ -133,7 +134,7 @@ func (p *Port) packetsPerCall(e *endpoint, size int) int {
 }
 
 // prepare fills in the kernel's form of a message, whose packets are in iovs.
-func (p *Port) prepare(m *mmsghdr, s *sendSlot, c *message, iovs []unix.Iovec) {
+func (p *Port) prepare(m *mmsg.Header, s *sendSlot, c *message, iovs []unix.Iovec) {
 	control := s.control[:0]
 	if c.n > 1 {
 		control = appendCmsg(control, unix.IPPROTO_UDP, unix.UDP_SEGMENT, uint32(c.size), 2)
@@ -155,7 +156,7 @@ func (p *Port) prepare(m *mmsghdr, s *sendSlot, c *message, iovs []unix.Iovec) {
 		}
 	}
 	nameLen := putSockaddr(&s.name, c.dst, p.cfg.Port, r.FlowLabel, p.scope(c.dst))
-	m.set(&s.name, nameLen, iovs, control)
+	setMessage(m, &s.name, nameLen, iovs, control)
 }
 
 // flush sends the messages of the batch and empties it.
@@ -213,7 +214,7 @@ func (p *Port) sendFailed(b *sendBatch, c *message, errno unix.Errno) {
 // identification 0, so its ICRC is computed again.
 func (p *Port) sendSingly(b *sendBatch, c *message) {
 	for i := c.from; i < c.to; i++ {
-		piece := iovBytes(&b.iovs[i])
+		piece := mmsg.Bytes(&b.iovs[i])
 		for len(piece) > 0 {
 			pkt := piece[:min(c.size, len(piece))]
 			piece = piece[len(pkt):]
@@ -225,13 +226,13 @@ func (p *Port) sendSingly(b *sendBatch, c *message) {
 func (p *Port) sendOne(fd int, c *message, pkt []byte) {
 	var (
 		slot sendSlot
-		msg  [1]mmsghdr
+		msg  [1]mmsg.Header
 		iovs [1]unix.Iovec
 	)
 	one := [1]message{*c}
 	one[0].n, one[0].from, one[0].to = 1, 0, 1
 	p.seal(&one[0], pkt, 0)
-	setIovec(&iovs[0], pkt)
+	mmsg.SetIovec(&iovs[0], pkt)
 	p.prepare(&msg[0], &slot, &one[0], iovs[:])
 	_, errno := p.tap.Load().send(fd, msg[:], one[:], iovs[:], p.cfg.Port)
 	p.counters.SendCalls.Add(1)

@@ -3,6 +3,7 @@ package rocev2
 import (
 	"net/netip"
 
+	"github.com/gorxe/gorxe/internal/sys/mmsg"
 	"github.com/gorxe/gorxe/wire"
 	"golang.org/x/sys/unix"
 )
@@ -50,7 +51,7 @@ type sendBatch struct {
 	port     uint16 // of the socket
 	n        int
 	pieces   int
-	msgs     [sendBatchLen]mmsghdr
+	msgs     [sendBatchLen]mmsg.Header
 	slots    [sendBatchLen]sendSlot
 	messages [sendBatchLen]message
 	iovs     [sendPieces]unix.Iovec
@@ -83,7 +84,7 @@ func (b *sendBatch) add(burst *wire.Burst, src, dst netip.Addr, size int, dstPor
 
 // extend adds packets to the last message.
 func (b *sendBatch) extend(c *message, piece []byte) {
-	setIovec(&b.iovs[b.pieces], piece)
+	mmsg.SetIovec(&b.iovs[b.pieces], piece)
 	b.pieces++
 	c.to = b.pieces
 	c.n += (len(piece) + c.size - 1) / c.size

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
+	"github.com/gorxe/gorxe/internal/sys/mmsg"
 	"github.com/gorxe/gorxe/wire"
 	"github.com/gorxe/gorxe/wire/checksum"
 	"golang.org/x/sys/unix"
@@ -194,14 +195,14 @@ func (t *Tap) exceeds(n int) bool {
 // send is sendmmsg, and records the messages that the kernel took: one that it refuses, for example
 // because it is too long, is on no wire. No other thread records meanwhile, so that in the file no
 // answer comes before its request. t may be nil.
-func (t *Tap) send(fd int, msgs []mmsghdr, messages []message, iovs []unix.Iovec, dstPort uint16) (int, unix.Errno) {
+func (t *Tap) send(fd int, msgs []mmsg.Header, messages []message, iovs []unix.Iovec, dstPort uint16) (int, unix.Errno) {
 	if t == nil {
-		return sendmmsg(fd, msgs)
+		return mmsg.Send(fd, msgs, 0)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now() // another host may receive them before the call returns
-	n, errno := sendmmsg(fd, msgs)
+	n, errno := mmsg.Send(fd, msgs, 0)
 	for i := range messages[:n] {
 		t.sent(&messages[i], iovs, dstPort, now)
 	}
@@ -213,7 +214,7 @@ func (t *Tap) send(fd int, msgs []mmsghdr, messages []message, iovs []unix.Iovec
 func (t *Tap) sent(c *message, iovs []unix.Iovec, dstPort uint16, at time.Time) {
 	id := uint16(0)
 	for i := c.from; i < c.to; i++ {
-		for piece := iovBytes(&iovs[i]); len(piece) > 0; id++ {
+		for piece := mmsg.Bytes(&iovs[i]); len(piece) > 0; id++ {
 			n := min(c.size, len(piece))
 			t.put(tapPacket{
 				src: c.src, dst: c.dst, srcPort: c.srcPort, dstPort: dstPort,

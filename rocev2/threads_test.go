@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/sys/mmsg"
 	"github.com/gorxe/gorxe/internal/test/leak"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/wire"
@@ -225,12 +226,12 @@ func TestUnseenWaitStops(t *testing.T) {
 	// If the runtime cannot stop the goroutine, nothing but this limit ends the call.
 	wait := unix.NsecToTimeval(time.Minute.Nanoseconds())
 	must.OK(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
-	msgs := make([]mmsghdr, 1)
+	msgs := make([]mmsg.Header, 1)
 	waiting, done := make(chan int), make(chan unix.Errno)
 	go func() {
 		runtime.LockOSThread()
 		waiting <- unix.Gettid()
-		_, errno := awaitmmsg(fd, msgs, true)
+		_, errno := mmsg.Await(fd, msgs, true)
 		done <- errno
 	}()
 	file := fmt.Sprintf("/proc/self/task/%d/syscall", <-waiting)

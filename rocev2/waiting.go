@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/sys/mmsg"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,13 +39,13 @@ type waiting struct {
 func (w *waiting) begin(s *socket, t *Threads, b *recvBatch) (err error) {
 	w.socket, w.threads, w.batch = s, t, b
 	w.poll = func(fd uintptr) bool {
-		b.n, b.errno = recvmmsg(int(fd), b.msgs[:b.want])
+		b.n, b.errno = mmsg.Receive(int(fd), b.msgs[:b.want])
 		return b.errno != unix.EAGAIN
 	}
 	w.await = func(fd uintptr) bool {
 		for {
 			unseen := w.thread.InClass()
-			b.n, b.errno = awaitmmsg(int(fd), b.msgs[:b.want], unseen)
+			b.n, b.errno = mmsg.Await(int(fd), b.msgs[:b.want], unseen)
 			if b.errno != unix.EAGAIN || !arrives(int(fd), time.Duration(t.idle.Load())) {
 				return true
 			}
@@ -78,7 +79,7 @@ func (w *waiting) receive() error {
 			continue
 		}
 		// A socket that is being closed returns a message without a byte, or an error.
-		if (w.batch.errno != 0 || w.batch.msgs[0].n == 0) && w.socket.isClosed() {
+		if (w.batch.errno != 0 || w.batch.msgs[0].N == 0) && w.socket.isClosed() {
 			return os.ErrClosed
 		}
 		return nil

@@ -14,9 +14,16 @@ import (
 
 // FramePort carries frames.
 type FramePort interface {
-	// SendFrame sends a frame of q, which is the caller's again when it returns. A frame that
-	// cannot be sent is lost. q is locked: it must not block, and may call ReceiveFrame and Wake.
-	SendFrame(q *QP, frame []byte, as FrameSend)
+	// SendFrames sends frames of q, in order, which are the caller's again when it returns. It may
+	// change them. A frame that cannot be sent is lost. q is locked: it must not block, and may
+	// call ReceiveFrame and Wake.
+	SendFrames(q *QP, frames []FrameOut)
+}
+
+// FrameOut is a frame that a port is to send.
+type FrameOut struct {
+	Data []byte
+	As   FrameSend
 }
 
 // FrameInit is what CreateQP has to know of a QPRaw.
@@ -180,10 +187,16 @@ func (q *QP) readFrames(most int, b []byte, st *step) (n int, err error) {
 
 // passFrames sends the frames of n work requests, which have been read into b.
 func (q *QP) passFrames(n int, b []byte, st *step) {
+	st.frames = st.frames[:0]
+	for i := range n {
+		wqe := q.sq.at(q.send.cur + uint32(i))
+		st.frames = append(st.frames, FrameOut{b[:wqe.length], FrameSendOf(wqe.remoteAddr)})
+		b = b[wqe.length:]
+	}
+	q.facts.frames.Port.SendFrames(q, st.frames)
+	clear(st.frames)
 	for range n {
 		wqe := q.sq.at(q.send.cur)
-		q.facts.frames.Port.SendFrame(q, b[:wqe.length], FrameSendOf(wqe.remoteAddr))
-		b = b[wqe.length:]
 		q.countSent(1, int(wqe.length), st)
 		q.dev.counters.RDMASends.Add(1)
 		wqe.started, wqe.done = true, true

@@ -20,13 +20,15 @@ type rawPort struct {
 	frames int
 }
 
-func (p *rawPort) SendFrame(_ *rxe.QP, b []byte, as rxe.FrameSend) {
-	p.as = as
-	p.frames++
-	if p.to != nil {
-		p.to.ReceiveFrame(b, rxe.FrameInfo{})
+func (p *rawPort) SendFrames(_ *rxe.QP, frames []rxe.FrameOut) {
+	for _, f := range frames {
+		p.as = f.As
+		p.frames++
+		if p.to != nil {
+			p.to.ReceiveFrame(f.Data, rxe.FrameInfo{})
+		}
+		clear(f.Data) // the caller's buffer: a receiver has a copy
 	}
-	clear(b) // the caller's buffer: a receiver has a copy
 }
 
 // rawEnd is a device's queue pair for raw packets, with memory at 4096.

@@ -18,8 +18,9 @@ type step struct {
 	readData   int // bytes of READ responses that it may still send
 	sent, rcvd packetTally
 
-	in      spanBatch // payloads that wait to be gathered into the outbox
-	message message   // that is built
+	in      spanBatch  // payloads that wait to be gathered into the outbox
+	message message    // that is built
+	frames  []FrameOut // raw ones, for a port
 }
 
 var stepPool = sync.Pool{New: func() any { return &step{outbox: newOutbox()} }}

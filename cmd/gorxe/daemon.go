@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -172,10 +173,16 @@ func (c daemonCmd) start(std streams) (*daemon.Server, error) {
 	if inherited != nil {
 		paths[0] = inherited.Addr().String()
 	}
+	dir := c.Segment
+	if dir != "" {
+		if dir, err = filepath.Abs(dir); err != nil {
+			return nil, err
+		}
+	}
 	server, err := daemon.Start(daemon.Config{
 		Devices: proto.WithSpeed(specs, c.Speed), Socket: paths[0], Inherited: inherited,
 		SocketMode: c.socketMode(), SocketGroup: c.SocketGroup, UserMemory: int64(c.UserMemory),
-		Doorbells: c.Doorbells, ECN: c.ECN, Capture: c.PCAP, CaptureMax: c.PCAPMax, Private: c.Private,
+		Doorbells: c.Doorbells, ECN: c.ECN, Segment: dir, Capture: c.PCAP, CaptureMax: c.PCAPMax, Private: c.Private,
 		Log: c.logger(std),
 	})
 	return server, c.named(err)

@@ -86,7 +86,7 @@ func unquoted(rules, program []string) error {
 }
 
 // ownFlag is a flag of gorxe among the arguments of a program, with its value or without.
-var ownFlag = regexp.MustCompile(`^--(chaos|devices?|doorbells|ecn|explain(-to)?|faults?|fault-report|faults-may-miss|hosts|label|like|log-level|pcap|private|rails|ready-when|sanitize(-abort|-exit|-suppress|-to)?|socket|speed|stop-server|verdict(-on-failure)?)(=|$)`)
+var ownFlag = regexp.MustCompile(`^--(chaos|devices?|doorbells|ecn|explain(-to)?|faults?|fault-report|faults-may-miss|hosts|label|like|log-level|pcap|private|rails|ready-when|sanitize(-abort|-exit|-suppress|-to)?|segment|socket|speed|stop-server|verdict(-on-failure)?)(=|$)`)
 
 // late says that a well-known program has got a flag of gorxe, which none of them has.
 func late(program []string) string {

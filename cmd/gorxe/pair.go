@@ -67,8 +67,8 @@ func (c pairCmd) Run(ctx context.Context, std streams) error {
 	if c.Timeout <= 0 {
 		return usageError{errors.New("--timeout must be positive")}
 	}
-	if c.Hosts && (len(c.Device) > 0 || c.devices() != "" || c.Speed != 0 || c.Socket != "") {
-		return usageError{errors.New("--hosts has one device, rxe0 or with --like mlx5_0, on each host: --device, --devices, --speed and --socket do not go with it")}
+	if c.Hosts && (len(c.Device) > 0 || c.devices() != "" || c.Speed != 0 || c.Socket != "" || c.Segment != "") {
+		return usageError{errors.New("--hosts has one device, rxe0 or with --like mlx5_0, on each host: --device, --devices, --speed, --segment and --socket do not go with it")}
 	}
 	if c.Hosts && !c.Inside {
 		code, err := hosts.Enter(ctx, "--hosts", slices.Insert(slices.Clone(os.Args[1:]), 1, "--inside"))
@@ -266,6 +266,7 @@ func (f *deviceFlags) runFlags() (flags []string) {
 		add("doorbells", f.Doorbells.String())
 	}
 	add("ecn", string(f.ECN))
+	add("segment", f.Segment)
 	add("log-level", f.LogLevel)
 	return flags
 }

@@ -22,6 +22,7 @@ type deviceFlags struct {
 	PCAP      string          `name:"pcap" placeholder:"FILE" predictor:"file" help:"Capture every packet of the devices to this pcapng file, including packets that reach no network."`
 	Doorbells proto.Doorbells `name:"doorbells" placeholder:"WHICH" predictor:"doorbells" help:"How post_send notifies the device: trapped (returns errors as rdma_rxe does), direct (more messages a second), or auto (the default: direct, but trapped on a machine with one processor). See gorxe help doorbells."`
 	ECN       proto.ECN       `name:"ecn" placeholder:"WHAT" predictor:"ecn" help:"How the devices answer congestion: on (the default), off, or parameters of DCQCN with commas between them. Their names are mlx5's, and their defaults min_time_between_cnps=50 (µs), cnp_dscp=48, dce_tcp_rtt=55 (µs), dce_tcp_g=1020 (of 1024), rpg_time_reset=55 (µs), rpg_byte_reset=10000000, rpg_threshold=5, rpg_ai_rate=40 (Mb/s), rpg_hai_rate=400 (Mb/s), rpg_min_rate=100 (Mb/s). See gorxe help ecn."`
+	Segment   string          `placeholder:"DIR" predictor:"file" help:"Join the virtual Ethernet segment of the user's raw packets to those of all daemons of this user that have this directory. It is made if there is none. See gorxe help connectx."`
 	LogLevel  string          `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" predictor:"level" help:"debug, info, warn or error."`
 }
 
@@ -225,7 +226,7 @@ func (c runCmd) Run(std streams) error {
 	}
 	outcome, err := keeper.Run(keeper.Config{
 		Program: program, Socket: c.Socket, Private: c.Private, Container: c.Container, FillIn: c.FillIn, Role: c.Role, Shown: c.shown,
-		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, Like: c.Like, ECN: c.ECN, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
+		Devices: texts(specs), DeviceFlags: c.flags(), Speed: c.Speed, Like: c.Like, ECN: c.ECN, Segment: c.Segment, Doorbells: c.Doorbells, Capture: cmp.Or(capture, c.PCAP), LogLevel: c.LogLevel,
 		Faults: slices.Concat(c.Link, rules), Chaos: uint64(seed), Label: c.Label, Report: c.Explain || c.ExplainTo != "" || capture != "" || c.SaveTo != "" || len(rules) > 0 || c.Sanitize != "", Sanitize: string(c.Sanitize), SanitizeAbort: c.SanitizeAbort, CaptureMax: cmp.Or(c.captureMax(), c.PCAPMax), Before: c.prepare,
 	})
 	if err != nil {

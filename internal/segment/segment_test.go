@@ -38,6 +38,11 @@ type node struct {
 
 const testMTU = 1500
 
+// SendFrame sends one frame.
+func (n *node) SendFrame(q *rxe.QP, b []byte, as rxe.FrameSend) {
+	n.SendFrames(q, []rxe.FrameOut{{Data: b, As: as}})
+}
+
 func newNode(t *testing.T, s *Segment, last byte) *node {
 	t.Helper()
 	n := &node{}
@@ -240,13 +245,12 @@ func TestSenderAndSniffer(t *testing.T) {
 	var s Segment
 	a := newNode(t, &s, 1)
 	must.OK(t, a.AddFlow(&ether.Rule{Type: ether.Sniffer, To: &a.all}))
-	f := ether.Parse(frameOf([6]byte{2, 5}, a.mac, plain...))
-	a.send(nil, &f)
+	a.SendFrame(nil, frameOf([6]byte{2, 5}, a.mac, plain...), rxe.FrameSend{})
 	if a.all.took() == 0 {
 		t.Error("the sniffer sees nothing that its station sends")
 	}
-	f = ether.Parse(frameOf(a.mac, a.mac, plain...))
-	s.forward(&f, a.Station, &a.own)
+	f := ether.Parse(frameOf(a.mac, a.mac, plain...))
+	s.forward(&f, a.Station, &sending{from: a.Station, queue: &a.own})
 	if a.own.took() != 0 {
 		t.Error("the sender got its own frame")
 	}
@@ -265,7 +269,7 @@ func TestUsers(t *testing.T) {
 	must.OK(t, a.AddFlow(&ether.Rule{Type: ether.AllDefault, To: &ann}))
 	must.OK(t, b.AddFlow(&ether.Rule{Type: ether.AllDefault, To: &bob}))
 	other := station("ann", 2)
-	other.SendFrame(nil, frameOf([6]byte{255, 255, 255, 255, 255, 255}, other.mac, plain...), rxe.FrameSend{})
+	other.SendFrames(nil, []rxe.FrameOut{{Data: frameOf([6]byte{255, 255, 255, 255, 255, 255}, other.mac, plain...)}})
 	if ann.took() != 1 || bob.took() != 0 {
 		t.Error("a frame reached another user, or not its own")
 	}
@@ -315,7 +319,7 @@ func TestCaptureUsers(t *testing.T) {
 		st := must.Get[*Station](t)(u.Station(user, 1, func() (Config, error) {
 			return Config{MAC: [6]byte{2, 0, 0, 0, 0, 1}, MTU: func() int { return testMTU }, Wake: func() {}}, nil
 		}))
-		st.SendFrame(nil, frameOf([6]byte{2, 0, 0, 0, 0, 2}, st.mac, plain...), rxe.FrameSend{})
+		st.SendFrames(nil, []rxe.FrameOut{{Data: frameOf([6]byte{2, 0, 0, 0, 0, 2}, st.mac, plain...)}})
 		return st
 	}
 	defer send("ann").Release()

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -31,8 +32,7 @@ type Config struct {
 
 // Uplink is a way to a network.
 type Uplink interface {
-	// Send sends a frame. It must not block.
-	Send(frame []byte)
+	Sender
 	// Receive has arrive called for each frame that comes, until Close.
 	Receive(arrive func(frame []byte))
 	// Close ends it. It does not wait for a call of arrive.
@@ -60,6 +60,8 @@ type Counters struct {
 	TooLong        atomic.Uint64 // not sent: longer than the MTU
 	BadSegments    atomic.Uint64 // not sent: no TCP frame that can be cut
 	NoFlow         atomic.Uint64 // arrived, and no rule takes it
+	// not sent to a network or another process's segment, which was full or down; for each
+	NotTaken atomic.Uint64
 }
 
 // List returns the counters with their names.
@@ -67,7 +69,7 @@ func (c *Counters) List() []rxe.Counter {
 	return []rxe.Counter{
 		{Name: "raw_sent_frames", Value: c.Sent.Load()}, {Name: "raw_rcvd_frames", Value: c.Received.Load()},
 		{Name: "raw_drop_too_long", Value: c.TooLong.Load()}, {Name: "raw_drop_bad_segments", Value: c.BadSegments.Load()},
-		{Name: "raw_drop_no_flow", Value: c.NoFlow.Load()},
+		{Name: "raw_drop_no_flow", Value: c.NoFlow.Load()}, {Name: "raw_drop_not_taken", Value: c.NotTaken.Load()},
 	}
 }
 
@@ -77,7 +79,7 @@ func (s *Segment) Join(cfg Config) *Station {
 	if st.Counters == nil {
 		st.Counters = new(Counters)
 	}
-	s.join(st)
+	s.change(func(m *members) { m.stations = append(m.stations, st) })
 	if cfg.Uplink != nil {
 		cfg.Uplink.Receive(st.arrive)
 	}
@@ -86,7 +88,10 @@ func (s *Segment) Join(cfg Config) *Station {
 
 // Leave takes the station off its segment.
 func (s *Station) Leave() {
-	s.segment.leave(s)
+	s.segment.change(func(m *members) {
+		m.stations = slices.DeleteFunc(m.stations, func(o *Station) bool { return o == s })
+	})
+	s.segment.forget(s)
 	if s.cfg.Uplink != nil {
 		s.cfg.Uplink.Close()
 	}
@@ -109,41 +114,66 @@ func (s *Station) RemoveFlow(r *ether.Rule) {
 	s.flows.Remove(r)
 }
 
-// SendFrame implements rxe.FramePort.
-func (s *Station) SendFrame(q *rxe.QP, frame []byte, as rxe.FrameSend) {
+// sending is what a thread needs that sends frames.
+type sending struct {
+	from  port
+	queue Receiver // the queue pair that sends; it does not get its own frames
+	out   *outbox  // nil: the frames go to no other process
+}
+
+// SendFrames implements rxe.FramePort. What leaves this process goes in one batch.
+func (s *Station) SendFrames(q *rxe.QP, frames []rxe.FrameOut) {
 	b := buffers.Get().(*buffer)
-	defer buffers.Put(b)
-	if as.Flags&rxe.FrameInsertVLAN != 0 {
-		frame = ether.AppendVLAN(b.tagged[:0], frame, as.VLAN)
-		as.Header += vlanSize
+	defer b.free()
+	b.as = sending{s, q, &b.out}
+	for i := range frames {
+		s.sendAs(frames[i].Data, frames[i].As, b)
 	}
-	if as.MSS == 0 {
+	b.out.flush(s.Counters)
+}
+
+// sendAs does with a frame what the work request asks for, and sends it.
+func (s *Station) sendAs(frame []byte, how rxe.FrameSend, b *buffer) {
+	if how.Flags&rxe.FrameInsertVLAN != 0 {
+		frame = ether.AppendVLAN(b.tagged[:0], frame, how.VLAN)
+		how.Header += vlanSize
+		defer b.out.flush(s.Counters) // the next frame needs the room
+	}
+	if how.MSS == 0 {
 		f := ether.Parse(frame)
-		f.SetSums(as.Flags&rxe.FrameL3Sum != 0, as.Flags&rxe.FrameL4Sum != 0)
-		s.send(q, &f)
+		f.SetSums(how.Flags&rxe.FrameL3Sum != 0, how.Flags&rxe.FrameL4Sum != 0)
+		s.send(&f, &b.as)
 		return
 	}
-	segments, err := ether.Segments(frame, int(as.Header), int(as.MSS), b.segment[:])
-	if err != nil || len(frame)/int(as.MSS) > maxSegments {
+	segments, err := ether.Segments(frame, int(how.Header), int(how.MSS), b.segment[:])
+	if err != nil || len(frame)/int(how.MSS) > maxSegments {
 		s.Counters.BadSegments.Add(1)
 		return
 	}
 	for piece := range segments {
 		f := ether.Parse(piece)
-		s.send(q, &f)
+		s.send(&f, &b.as)
+		b.out.flush(s.Counters) // the next piece needs the room
 	}
 }
 
 const vlanSize = 4 // IEEE 802.1Q
 
-// buffer is what SendFrame needs for a frame.
+// buffer is what SendFrames needs for a frame.
 type buffer struct {
 	tagged, segment [rxe.MaxFrame + vlanSize]byte
+	out             outbox
+	as              sending
 }
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-func (s *Station) send(q *rxe.QP, f *ether.Frame) {
+func (b *buffer) free() {
+	b.as = sending{}
+	buffers.Put(b)
+}
+
+func (s *Station) send(f *ether.Frame, as *sending) {
 	if len(f.Data) > s.cfg.MTU()+HeaderSpace {
 		s.Counters.TooLong.Add(1)
 		return
@@ -151,9 +181,9 @@ func (s *Station) send(q *rxe.QP, f *ether.Frame) {
 	s.Counters.Sent.Add(1)
 	s.sniff(f)
 	if s.cfg.Uplink != nil {
-		s.cfg.Uplink.Send(f.Data)
+		as.out.add(s.cfg.Uplink, f.Data)
 	}
-	s.segment.forward(f, s, q)
+	s.segment.forward(f, s, as)
 }
 
 // sniff gives a frame that is sent to those that want all.
@@ -194,8 +224,8 @@ func (s *Station) receive(f *ether.Frame, sender Receiver) bool {
 
 // take is receive for a frame of the segment. The thread that sends runs the inboxes of its own
 // device, once for all frames of a post.
-func (s *Station) take(f *ether.Frame, from *Station, sender Receiver) {
-	if s.receive(f, sender) && s != from {
+func (s *Station) take(f *ether.Frame, as *sending) {
+	if s.receive(f, as.queue) && as.from != s {
 		s.cfg.Wake()
 	}
 }

@@ -43,7 +43,7 @@ func WorkQueueInit(cq *rxe.CQ, stripVLAN, scatterFCS bool) rxe.QPInitAttr {
 // noPort is where a work queue sends frames: nowhere, as it sends none.
 type noPort struct{}
 
-func (noPort) SendFrame(*rxe.QP, []byte, rxe.FrameSend) {}
+func (noPort) SendFrames(*rxe.QP, []rxe.FrameOut) {}
 
 // Modify changes the state (ib_modify_wq). Nil: current may be any, and next is the same. reset, if
 // not nil, is called when the queue is in RESET, to forget the receives.

@@ -14,6 +14,8 @@
 //	-doorbells WHICH trapped or direct: gorxe daemon --help
 //	-gorxe PATH      measure this binary instead of building one
 //	-both            measure rxe0 and mlx5_0 in turn, and print a table for docs/connectx.md
+//	-raw             measure Ethernet frames of raw packet queue pairs and of plain sockets, and
+//	                 print a table for docs/connectx.md
 //	-curve           measure 1 to 16 pairs of programs at once, and nothing else (make cores)
 package main
 
@@ -59,6 +61,7 @@ func measure() error {
 	doorbells := flag.String("doorbells", "", "`which` doorbells of programs are trapped: trapped or direct")
 	curve := flag.Bool("curve", false, "measure 1 to 16 pairs of programs at once")
 	both := flag.Bool("both", false, "measure rxe0 and mlx5_0 in turn")
+	raw := flag.Bool("raw", false, "measure Ethernet frames of raw packet queue pairs and of plain sockets")
 	gorxe := flag.String("gorxe", "", "`path` of the binary; one is built otherwise")
 	flag.Parse()
 
@@ -77,6 +80,8 @@ func measure() error {
 	switch {
 	case *curve:
 		return withBinary(cfg, func(ctx context.Context, cfg bench.Config) error { return printCurve(ctx, cfg, *asJSON) })
+	case *raw:
+		return withBinary(cfg, func(ctx context.Context, cfg bench.Config) error { return printRaw(ctx, cfg, *asJSON) })
 	case len(cfg.Rows) == 0:
 		return fmt.Errorf("no row matches %q; -list shows all", *names)
 	case cfg.Repetitions < 1:
@@ -129,6 +134,19 @@ func printCurve(ctx context.Context, cfg bench.Config, asJSON bool) error {
 		return errors.Join(err, printJSON(points))
 	}
 	bench.PrintCurve(os.Stdout, machine, points)
+	return err
+}
+
+// printRaw measures frames.
+func printRaw(ctx context.Context, cfg bench.Config, asJSON bool) error {
+	results, machine, err := bench.Raw(ctx, cfg)
+	if results == nil {
+		return err
+	}
+	if asJSON {
+		return errors.Join(err, printJSON(results))
+	}
+	bench.PrintRaw(os.Stdout, machine, results)
 	return err
 }
 

@@ -174,7 +174,7 @@ type twoHosts struct {
 	network  *hosts.Network
 	runFlags []string
 	device   string // of each host
-	dir      string // for the sockets of the two daemons
+	dir      string // for the sockets of the two daemons, where these meet
 }
 
 func newTwoHosts(flags []string, device string) (*twoHosts, error) {
@@ -201,9 +201,9 @@ func newTwoHosts(flags []string, device string) (*twoHosts, error) {
 // start implements launcher.
 func (h *twoHosts) start(end string, cmd *exec.Cmd) error { return h.network.Start(end, cmd) }
 
-// flags implements launcher. Each host has a daemon of its own.
+// flags implements launcher. Each host has a daemon of its own. Their Ethernet segments are joined.
 func (h *twoHosts) flags(end string) []string {
-	return append([]string{"--socket", h.sockets(end)[0], "--device", h.device + "=eth0"}, h.runFlags...)
+	return append([]string{"--socket", h.sockets(end)[0], "--segment", h.dir, "--device", h.device + "=eth0"}, h.runFlags...)
 }
 
 // sockets implements launcher.

@@ -166,7 +166,7 @@ func (p *steerProgram) arrive(cqs ...uint32) (got []int) {
 	for _, cq := range cqs {
 		got = append(got, -len(wcs(cq)))
 	}
-	p.peer.SendFrame(nil, p.frame, rxe.FrameSend{})
+	p.peer.SendFrames(nil, []rxe.FrameOut{{Data: p.frame}})
 	p.engine.Deliver()
 	for i, cq := range cqs {
 		list := wcs(cq)
@@ -647,7 +647,7 @@ func TestSelfLoopback(t *testing.T) {
 			}{{p, map[bool]int{true: 1}[loopback]}, {other, 1}} {
 				qp := c.sender.f.objects.Lookup(c.sender.newRaw(c.sender.newCQ())).Res.(*qpRes).qp
 				before := len(p.f.objects.Lookup(cq).Res.(*cqRes).mem.(*xrcCQ).wcs)
-				qp.FramePort().SendFrame(qp, p.frame, rxe.FrameSend{})
+				qp.FramePort().SendFrames(qp, []rxe.FrameOut{{Data: p.frame}})
 				p.engine.Deliver()
 				if n := len(p.f.objects.Lookup(cq).Res.(*cqRes).mem.(*xrcCQ).wcs) - before; n != c.want {
 					t.Errorf("%s, loopback %t: %d frames of an open (own: %t), want %d", fm.name, loopback, n, c.sender == p, c.want)

@@ -21,10 +21,12 @@ type framing struct {
 	strip bool
 }
 
-func (w *framing) SendFrame(_ *rxe.QP, b []byte, as rxe.FrameSend) {
-	w.sent, w.as = append(w.sent, bytes.Clone(b)), append(w.as, as)
-	if w.to != nil {
-		w.to.ReceiveFrame(b, w.info)
+func (w *framing) SendFrames(_ *rxe.QP, frames []rxe.FrameOut) {
+	for _, f := range frames {
+		w.sent, w.as = append(w.sent, bytes.Clone(f.Data)), append(w.as, f.As)
+		if w.to != nil {
+			w.to.ReceiveFrame(f.Data, w.info)
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // nothing is a port for frames that nobody sends.
 type nothing struct{}
 
-func (nothing) SendFrame(*rxe.QP, []byte, rxe.FrameSend) {}
+func (nothing) SendFrames(*rxe.QP, []rxe.FrameOut) {}
 
 const wqShift = 5
 

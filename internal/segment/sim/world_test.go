@@ -100,9 +100,15 @@ type wire struct {
 }
 
 func (u *wire) Frame(b []byte)              { u.got = append(u.got, bytes.Clone(b)) }
-func (u *wire) Send(b []byte)               { u.Frame(b) }
 func (u *wire) Receive(arrive func([]byte)) { u.arrive = arrive }
 func (u *wire) Close()                      {}
+
+func (u *wire) Send(frames [][]byte) int {
+	for _, b := range frames {
+		u.Frame(b)
+	}
+	return len(frames)
+}
 
 func (u *wire) judge(w *world, name string) {
 	if !slices.EqualFunc(u.got, u.want, bytes.Equal) {
@@ -318,7 +324,7 @@ func (w *world) inventAddresses() {
 				f := &frame{dst: st.mac, src: [6]byte{2, 7, 0, 0, byte(i >> 8), byte(i)}}
 				v := f.build()
 				st.send(v, q)
-				st.real.SendFrame(q.qp, v.data, rxe.FrameSend{})
+				st.real.SendFrames(q.qp, []rxe.FrameOut{{Data: v.data}})
 				if i%100 == 0 {
 					st.dev.wake()
 					w.wakeAll()

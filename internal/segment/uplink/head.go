@@ -32,24 +32,25 @@ type tag [vlanSize]byte
 
 // parseAux looks for the VLAN tag of a frame in the ancillary data (struct tpacket_auxdata).
 func parseAux(b []byte) (t tag, ok bool) {
-	msgs, err := unix.ParseSocketControlMessage(b)
-	if err != nil {
-		return t, false
-	}
-	for _, m := range msgs {
-		if m.Header.Level != unix.SOL_PACKET || m.Header.Type != unix.PACKET_AUXDATA || len(m.Data) < auxSize {
+	for len(b) > 0 {
+		header, data, rest, err := unix.ParseOneSocketControlMessage(b)
+		if err != nil {
+			return t, false
+		}
+		b = rest
+		if header.Level != unix.SOL_PACKET || header.Type != unix.PACKET_AUXDATA || len(data) < auxSize {
 			continue
 		}
-		status := hostOrder.Uint32(m.Data)
+		status := hostOrder.Uint32(data)
 		if status&unix.TP_STATUS_VLAN_VALID == 0 {
 			continue
 		}
 		protocol := uint16(unix.ETH_P_8021Q)
 		if status&unix.TP_STATUS_VLAN_TPID_VALID != 0 {
-			protocol = hostOrder.Uint16(m.Data[auxTPID:])
+			protocol = hostOrder.Uint16(data[auxTPID:])
 		}
 		binary.BigEndian.PutUint16(t[:], protocol)
-		binary.BigEndian.PutUint16(t[2:], hostOrder.Uint16(m.Data[auxTCI:]))
+		binary.BigEndian.PutUint16(t[2:], hostOrder.Uint16(data[auxTCI:]))
 		return t, true
 	}
 	return t, false

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/ether"
+	"github.com/gorxe/gorxe/internal/sys/mmsg"
 )
 
 // Uplink is a packet socket on an interface.
@@ -15,9 +16,9 @@ type Uplink struct {
 	file *os.File
 	conn conn
 
-	// Frames that were lost: the socket's buffer was full, the interface was down, or the frame was
-	// one that cannot be cut to the length that the network has.
-	SendDrops, ReceiveDrops atomic.Uint64
+	// ReceiveDrops counts frames that were lost: too long, or not to be cut to the length that the
+	// network has.
+	ReceiveDrops atomic.Uint64
 }
 
 // conn is syscall.RawConn.
@@ -80,22 +81,15 @@ func networkOrder(n uint16) uint16 {
 	return hostOrder.Uint16(b[:])
 }
 
-// Send implements segment.Uplink.
-func (u *Uplink) Send(frame []byte) {
-	var head [headSize]byte
-	iov := [][]byte{head[:], frame}
-	lost := true
-	if u.conn.Control(func(fd uintptr) {
-		_, err := unix.SendmsgBuffers(int(fd), iov, nil, nil, unix.MSG_DONTWAIT)
-		lost = err != nil
-	}) != nil || lost {
-		u.SendDrops.Add(1)
-	}
+// Send implements segment.Sender.
+func (u *Uplink) Send(frames [][]byte) (taken int) {
+	var head [headSize]byte // nothing is left to the kernel
+	return mmsg.SendFrames(u.conn, head[:], frames, 0)
 }
 
 // Receive implements segment.Uplink.
 func (u *Uplink) Receive(arrive func(frame []byte)) {
-	r := receiver{u: u, arrive: arrive, buf: make([]byte, headSize+vlanSize+frameRoom), aux: make([]byte, auxRoom)}
+	r := receiver{u: u, arrive: arrive, in: mmsg.NewInbox(headSize+frameRoom, auxRoom, vlanSize)}
 	go func() {
 		u.conn.Read(func(fd uintptr) bool { return r.run(int(fd)) }) //nolint:errcheck // it is closed
 	}()
@@ -106,33 +100,42 @@ func (u *Uplink) Close() { u.file.Close() }
 
 // receiver receives frames, in one goroutine.
 type receiver struct {
-	u        *Uplink
-	arrive   func([]byte)
-	buf, aux []byte
-	segment  []byte
+	u       *Uplink
+	arrive  func([]byte)
+	in      *mmsg.Inbox
+	segment []byte
 }
 
 // run receives what is there, and reports false: more will come.
 func (r *receiver) run(fd int) (done bool) {
 	for {
-		n, auxLen, flags, _, err := unix.Recvmsg(fd, r.buf, r.aux, unix.MSG_DONTWAIT)
-		switch {
-		case err == unix.EAGAIN:
+		n, errno := r.in.Receive(fd)
+		switch errno {
+		case 0:
+		case unix.EAGAIN:
 			return false
-		case err == unix.EINTR, err == unix.ENETDOWN:
+		case unix.ENETDOWN:
 			continue
-		case err != nil:
+		default:
 			return true
-		case flags&unix.MSG_TRUNC != 0 || n < headSize:
-			r.u.ReceiveDrops.Add(1)
-			continue
 		}
-		head, frame := parseHead(r.buf[:n]), r.buf[headSize:n]
-		if tag, ok := parseAux(r.aux[:auxLen]); ok && len(frame) >= ether.HeaderSize {
-			frame = r.insert(frame, tag)
+		for i := range n {
+			r.take(r.in.Message(i))
 		}
-		r.finish(frame, head)
 	}
+}
+
+// take takes a message.
+func (r *receiver) take(message, aux []byte, whole bool) {
+	if !whole || len(message) < headSize {
+		r.u.ReceiveDrops.Add(1)
+		return
+	}
+	head, frame := parseHead(message), message[headSize:]
+	if tag, ok := parseAux(aux); ok && len(frame) >= ether.HeaderSize {
+		frame = insert(frame, tag)
+	}
+	r.finish(frame, head)
 }
 
 // tcpHeaders returns how long the headers of a TCP frame are; 0: it is none.
@@ -145,7 +148,7 @@ func tcpHeaders(frame []byte) int {
 }
 
 // insert puts a VLAN tag back, in place.
-func (r *receiver) insert(frame []byte, t tag) []byte {
+func insert(frame []byte, t tag) []byte {
 	n := len(frame)
 	frame = frame[:n+vlanSize]
 	copy(frame[macs+vlanSize:], frame[macs:n])
@@ -164,7 +167,7 @@ func (r *receiver) finish(frame []byte, h head) {
 		return
 	}
 	if r.segment == nil {
-		r.segment = make([]byte, len(r.buf))
+		r.segment = make([]byte, frameRoom+vlanSize)
 	}
 	segments, err := ether.Segments(frame, tcpHeaders(frame), int(h.size), r.segment)
 	if err != nil {

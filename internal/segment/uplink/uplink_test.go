@@ -79,7 +79,7 @@ func TestHostSocket(t *testing.T) {
 	var from netip.AddrPort
 	port := uint16(c.LocalAddr().(*net.UDPAddr).Port)
 	must.Eventually(t, "the socket has the frame", func() bool {
-		u.Send(frame("from a raw frame", port))
+		u.Send([][]byte{frame("from a raw frame", port)})
 		must.OK(t, c.SetReadDeadline(time.Now().Add(time.Millisecond)))
 		n, who, err := c.ReadFromUDPAddrPort(buf)
 		from = who
@@ -108,10 +108,9 @@ func TestHostSocket(t *testing.T) {
 	defer back.Close()
 	tagged := frame("from a socket", 9)
 	copy(tagged, ourMAC[:])
-	answers(func() { back.Send(ether.AppendVLAN(nil, tagged, 0xe007)) }, true, 0xe007)
+	answers(func() { back.Send([][]byte{ether.AppendVLAN(nil, tagged, 0xe007)}) }, true, 0xe007)
 	must.OK(t, exec.Command("ip", "link", "set", "here", "down").Run())
-	u.Send(frame("lost", 9))
-	if u.SendDrops.Load() == 0 {
+	if u.Send([][]byte{frame("lost", 9)}) != 0 {
 		t.Error("a frame was sent over an interface that is down")
 	}
 	must.OK(t, exec.Command("ip", "link", "set", "here", "up").Run())
@@ -131,7 +130,7 @@ func TestOpen(t *testing.T) {
 // TestFinish: the receiver does what the kernel leaves to an interface.
 func TestFinish(t *testing.T) {
 	var got [][]byte
-	r := receiver{u: new(Uplink), arrive: func(b []byte) { got = append(got, bytes.Clone(b)) }, buf: make([]byte, 4096)}
+	r := receiver{u: new(Uplink), arrive: func(b []byte) { got = append(got, bytes.Clone(b)) }}
 	b := frame("abcd", 9)
 	b[14+20+6]++
 	r.finish(b, head{})
@@ -163,15 +162,10 @@ func FuzzFinish(f *testing.F) {
 	f.Add(append(make([]byte, headSize), frame("abcd", 9)...), []byte(nil))
 	f.Add(append([]byte{1, 1, 0, 0, 10}, frame("abcd", 9)...), make([]byte, 36))
 	f.Fuzz(func(_ *testing.T, b, aux []byte) {
-		if len(b) < headSize || len(b) > headSize+frameRoom {
+		if len(b) > headSize+frameRoom {
 			return
 		}
-		r := receiver{u: new(Uplink), arrive: func([]byte) {}, buf: make([]byte, len(b)+vlanSize)}
-		copy(r.buf, b)
-		packet := r.buf[headSize:len(b)]
-		if tag, ok := parseAux(aux); ok && len(packet) >= ether.HeaderSize {
-			packet = r.insert(packet, tag)
-		}
-		r.finish(packet, parseHead(b))
+		r := receiver{u: new(Uplink), arrive: func([]byte) {}}
+		r.take(append(make([]byte, 0, len(b)+vlanSize), b...), aux, true)
 	})
 }

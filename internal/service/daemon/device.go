@@ -51,9 +51,10 @@ type common struct {
 	work    rxe.WorkTap
 	threads *rocev2.Threads
 	class   *sched.Class
-	// the Ethernet segments of users
-	segments *segment.Users
-	log      *slog.Logger
+	// the Ethernet segments of users, and which one has a user's programs
+	segments  *segment.Users
+	segmentOf func(user any) any
+	log       *slog.Logger
 }
 
 func startDevice(spec proto.Spec, index int, c common) (*device, error) {
@@ -80,7 +81,7 @@ func startDevice(spec proto.Spec, index int, c common) (*device, error) {
 		Driver: d.driver, FWVer: look.FWVer,
 		Device: d.engine.Device(), Index: index,
 		NetIndex: func() int { return d.engine.Port().Info().Index },
-		Station:  d.station(c.segments),
+		Station:  d.station(c.segments, c.segmentOf),
 		Log:      log,
 	})
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/segment/joint"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/service/tenant"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
@@ -50,6 +51,9 @@ type Config struct {
 	Doorbells proto.Doorbells
 	// ECN is how the devices answer congestion.
 	ECN proto.ECN
+	// Segment is the directory where daemons meet whose Ethernet segments are joined; empty: it is
+	// joined to none.
+	Segment string
 	// Capture is the pcapng file for the packets of all devices; empty: none.
 	Capture string
 	// CaptureMax bounds the capture of a verdict, in bytes, whose file is there and empty. 0: the
@@ -101,8 +105,9 @@ type Server struct {
 
 // attached has the sessions and other connections of a daemon, and makes it end.
 type attached struct {
-	mu       sync.Mutex // below
-	ending   bool       // takes no new sessions
+	joint    *joint.Joint // other daemons; nil: the segment is joined to none
+	mu       sync.Mutex   // below
+	ending   bool         // takes no new sessions
 	sessions map[*session]struct{}
 	talks    int // connections about faults and reports, which keep a private daemon
 	lastID   uint64
@@ -169,8 +174,12 @@ func (s *Server) open() (err error) {
 	readers := rocev2.NewThreads(maxReaderThreads, s.class)
 	s.polling = sched.NewPolling(readers.Avoid)
 	s.setFrameTap(s.tap)
+	segments := &s.live.segments
+	if err := s.join(segments); err != nil {
+		return err
+	}
 	shared := common{
-		ecn: &ecn, tap: s.tap, work: s.work(), threads: readers, class: s.class, segments: &s.live.segments, log: s.log,
+		ecn: &ecn, tap: s.tap, work: s.work(), threads: readers, class: s.class, segments: segments, segmentOf: s.segmentOf, log: s.log,
 	}
 	var devices []tree.Device
 	s.cfg.Devices = slices.Clone(s.cfg.Devices)
@@ -237,6 +246,9 @@ func (s *Server) limitUsers() {
 		root = os.DirFS("/")
 	}
 	files := openFiles() + s.contents.Room()
+	if s.joint != nil {
+		files += joint.MaxLinks
+	}
 	l := tenant.Find(tenant.Machine().Within(root), tenant.Process().Within(root), s.cfg.UserMemory, files)
 	if s.cfg.Private { // its user is the only one
 		l.User.Files = l.All.Files
@@ -345,6 +357,9 @@ func (s *Server) release() error {
 		if err := d.close(); err != nil {
 			errs = append(errs, fmt.Errorf("device %v: %w", d.spec, err))
 		}
+	}
+	if s.joint != nil {
+		s.joint.Close()
 	}
 	if s.contents != nil {
 		s.contents.Close()

@@ -1,18 +1,41 @@
 package daemon
 
 import (
+	"os"
+
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/segment"
+	"github.com/gorxe/gorxe/internal/segment/joint"
 	"github.com/gorxe/gorxe/internal/segment/uplink"
 )
 
 // network is the user whose segment is that of a network interface, by its name.
 type network string
 
+// joined is the user whose segment is joined to those of other daemons.
+type joined struct{}
+
+// join joins the segment of this daemon's user to those of other daemons, if that is wanted.
+func (s *Server) join(u *segment.Users) (err error) {
+	if s.cfg.Segment != "" {
+		s.joint, err = joint.Open(s.cfg.Segment, u.Keep(joined{}), s.log)
+	}
+	return err
+}
+
+// segmentOf returns the user of Users whose segment has the programs of a user of this daemon.
+func (s *Server) segmentOf(user any) any {
+	if b, ok := user.(*quota.Budget); ok && s.joint != nil && s.tenants.Is(uint32(os.Geteuid()), b) {
+		return joined{}
+	}
+	return user
+}
+
 // station returns what gives queue pairs for raw packets their place on an Ethernet segment. Those
 // of a program that may send what it likes are on that of the network interface, if the daemon may
 // do the same. The devices that another user has on this daemon are on one segment, which no other
-// user reaches.
-func (d *device) station(users *segment.Users) func(user any, netRaw bool) *segment.Station {
+// user reaches. of, if not nil, is segmentOf.
+func (d *device) station(users *segment.Users, of func(user any) any) func(user any, netRaw bool) *segment.Station {
 	if users == nil {
 		return nil
 	}
@@ -21,6 +44,9 @@ func (d *device) station(users *segment.Users) func(user any, netRaw bool) *segm
 			if st, err := users.Station(network(d.engine.Port().Info().Name), d, d.networkStation); err == nil {
 				return st
 			}
+		}
+		if of != nil {
+			user = of(user)
 		}
 		st, _ := users.Station(user, d, func() (segment.Config, error) { return d.onSegment(), nil })
 		return st

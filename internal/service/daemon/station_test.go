@@ -3,7 +3,9 @@ package daemon
 import (
 	"bytes"
 	"log/slog"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -43,11 +45,11 @@ func TestRawRights(t *testing.T) {
 	}
 	d := must.Get[*device](t)(startDevice(proto.Spec{Name: "mlx5_0", Interface: "here"}, 0, common{log: slog.New(slog.DiscardHandler)}))
 	defer d.close() //nolint:errcheck // checked elsewhere
-	if d.station(nil) != nil {
+	if d.station(nil, nil) != nil {
 		t.Error("a station without a segment")
 	}
 	var users segment.Users
-	station := d.station(&users)
+	station := d.station(&users, nil)
 	network := must.Get[*uplink.Uplink](t)(uplink.Open("there"))
 	defer network.Close()
 	onWire := make(heard, 16)
@@ -68,7 +70,7 @@ func TestRawRights(t *testing.T) {
 		got[s] = make(heard, 16)
 		must.OK(t, s.AddFlow(&ether.Rule{Type: ether.AllDefault, To: got[s]}))
 	}
-	ann.SendFrame(nil, frame("ann"), rxe.FrameSend{})
+	ann.SendFrames(nil, []rxe.FrameOut{{Data: frame("ann")}})
 	// An interface that is up may lose packets for a moment, so they are sent until they arrive.
 	arrives := func(h heard, who string, send func()) {
 		t.Helper()
@@ -85,13 +87,53 @@ func TestRawRights(t *testing.T) {
 			}
 		})
 	}
-	fromRoot := func() { root.SendFrame(nil, frame("root"), rxe.FrameSend{}) }
+	fromRoot := func() { root.SendFrames(nil, []rxe.FrameOut{{Data: frame("root")}}) }
 	arrives(onWire, "root", fromRoot)
-	arrives(got[root], "network", func() { network.Send(frame("network")) })
+	arrives(got[root], "network", func() { network.Send([][]byte{frame("network")}) })
 	if d.raw.Sent.Load() < 2 {
 		t.Errorf("the device counts %d frames", d.raw.Sent.Load())
 	}
 	if len(got[ann]) != 1 || len(got[bob]) != 0 {
 		t.Errorf("ann hears %d, bob %d", len(got[ann]), len(got[bob]))
+	}
+}
+
+// TestSegmentOf: a daemon joins the segment of its own user, and of no other, and leaves nothing in
+// the directory.
+func TestSegmentOf(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "segment")
+	s := startTest(t, Config{Devices: []proto.Spec{testSpec("mlx5_0")}, Segment: dir}, nil)
+	own, other := s.tenants.Of(uint32(os.Geteuid())).Budget, s.tenants.Of(nobody).Budget
+	if got := s.segmentOf(own); got != (joined{}) {
+		t.Errorf("the segment of the daemon's user is that of %v", got)
+	}
+	if got := s.segmentOf(other); got != other {
+		t.Errorf("the segment of another user is that of %v", got)
+	}
+	if there := must.Get[[]os.DirEntry](t)(os.ReadDir(dir)); len(there) != 1 {
+		t.Errorf("%d sockets", len(there))
+	}
+	must.OK(t, s.stop())
+	if there := must.Get[[]os.DirEntry](t)(os.ReadDir(dir)); len(there) != 0 {
+		t.Errorf("%d sockets are left", len(there))
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	must.OK(t, os.WriteFile(file, nil, 0o600))
+	if _, err := Start(Config{Devices: []proto.Spec{testSpec("mlx5_0")}, Socket: filepath.Join(t.TempDir(), "s"), Segment: file}); err == nil || !strings.Contains(err.Error(), "segment "+file) {
+		t.Errorf("a file as a segment: %v", err)
+	}
+}
+
+// TestWantedSegment: a session may name the segment that the daemon is on, and no other.
+func TestWantedSegment(t *testing.T) {
+	for _, tt := range []struct{ have, want, err string }{
+		{"", "", ""}, {"/a", "", ""}, {"/a", "/a", ""},
+		{"/a", "/b", "--segment /b: it is running already with --segment /a"},
+		{"", "/b", "--segment /b: it is running already without --segment"},
+	} {
+		err := (&Server{cfg: Config{Segment: tt.have}}).suits(&proto.Wanted{Segment: tt.want})
+		if (err == nil) != (tt.err == "") || err != nil && !strings.HasPrefix(err.Error(), tt.err) {
+			t.Errorf("%q on %q: %v", tt.want, tt.have, err)
+		}
 	}
 }

@@ -21,6 +21,13 @@ func (s *Server) suits(w *proto.Wanted) error {
 			return &misfit{fmt.Sprint("--ecn ", w.ECN), " with another --ecn", "leave --ecn out", nil}
 		}
 	}
+	if w.Segment != "" && w.Segment != s.cfg.Segment {
+		how := " without --segment"
+		if s.cfg.Segment != "" {
+			how = " with --segment " + s.cfg.Segment
+		}
+		return &misfit{"--segment " + w.Segment, how, "leave --segment out", nil}
+	}
 	devices := fmt.Sprint(" with ", s.cfg.Devices)
 	for _, d := range w.Devices {
 		if !slices.ContainsFunc(s.cfg.Devices, d.Suits) {

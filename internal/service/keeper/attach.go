@@ -98,7 +98,12 @@ func (s *search) prepare() (err error) {
 			return err
 		}
 	}
-	s.wanted = proto.Wanted{Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, Like: cfg.Like, ECN: cfg.ECN, Chaos: cfg.Chaos, Sanitize: cfg.Sanitize, SanitizeAbort: cfg.SanitizeAbort, Label: cfg.Label}
+	if cfg.Segment != "" {
+		if cfg.Segment, err = filepath.Abs(cfg.Segment); err != nil {
+			return err
+		}
+	}
+	s.wanted = proto.Wanted{Segment: cfg.Segment, Capture: cfg.Capture, Doorbells: cfg.Doorbells, Speed: cfg.Speed, Like: cfg.Like, ECN: cfg.ECN, Chaos: cfg.Chaos, Sanitize: cfg.Sanitize, SanitizeAbort: cfg.SanitizeAbort, Label: cfg.Label}
 	// otherwise the user has chosen the daemon
 	if cfg.Socket == "" && os.Getenv(proto.EnvSocket) == "" {
 		s.wanted.Network = proto.ThisNetwork()
@@ -184,6 +189,9 @@ func (s *search) startPrivate() (err error) {
 	}
 	if cfg.ECN != "" {
 		args = append(args, "--ecn", string(cfg.ECN))
+	}
+	if cfg.Segment != "" {
+		args = append(args, "--segment", cfg.Segment)
 	}
 	if cfg.Capture != "" {
 		args = append(args, "--pcap", cfg.Capture)

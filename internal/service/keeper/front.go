@@ -29,6 +29,7 @@ type Config struct {
 	Like        proto.Like  // empty: none is chosen
 
 	ECN       proto.ECN       // of the devices; empty: not said
+	Segment   string          // directory of the segment that the daemon joins; empty: not said
 	Doorbells proto.Doorbells // of this program
 	Faults    []string        // fault rules of this program
 	Report    bool            // Outcome shall have a report
@@ -128,8 +129,8 @@ func (cfg Config) runNested(file string, argv []string) *ExitError {
 	if err := cfg.refuseNested(); err != nil {
 		return &ExitError{Code: ExitFailed, Err: err}
 	}
-	if len(cfg.Devices) > 0 || cfg.Private || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.Like != "" || cfg.ECN != "" {
-		fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --private, --device, --devices, --speed, --like, --ecn, --socket and --pcap have no effect")
+	if len(cfg.Devices) > 0 || cfg.Private || cfg.Socket != "" || cfg.Capture != "" || cfg.Speed != 0 || cfg.Like != "" || cfg.ECN != "" || cfg.Segment != "" {
+		fmt.Fprintln(os.Stderr, "gorxe: the devices are those of the gorxe run around this one: --private, --device, --devices, --speed, --like, --ecn, --segment, --socket and --pcap have no effect")
 	}
 	if cfg.Role != "" {
 		TellRole(proto.Role{Name: cfg.Role})

@@ -114,6 +114,7 @@ type Wanted struct {
 	Speed     Speed     `json:"speed,omitzero"` // of every device that names none
 	Like      Like      `json:"like,omitempty"` // the same; older daemons have no profiles
 	ECN       ECN       `json:"ecn,omitempty"`  // of every device
+	Segment   string    `json:"segment,omitempty"`
 	Doorbells Doorbells `json:"doorbells"`
 	Chaos     uint64    `json:"chaos,omitempty"`    // its seed; 0: none
 	Sanitize  string    `json:"sanitize,omitempty"` // checks of the sanitizer; empty: none

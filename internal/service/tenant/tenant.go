@@ -65,6 +65,15 @@ func (t *Tenants) Of(uid uint32) *Tenant {
 	return t.of(uid)
 }
 
+// Is reports whether a budget is that of the user with a number.
+func (t *Tenants) Is(uid uint32, b *quota.Budget) bool {
+	uid = t.owners.Of(uid)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u := t.byID[uid]
+	return u != nil && u.Budget == b
+}
+
 func (t *Tenants) of(uid uint32) *Tenant {
 	u := t.byID[uid]
 	if u == nil {

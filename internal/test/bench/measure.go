@@ -19,9 +19,11 @@ type Config struct {
 	Target      time.Duration // of one measurement, without starting and ending
 	Device      string        // its name; empty: rxe0
 	Doorbells   string        // of the daemons' flag; empty: theirs to choose
-	Looks       string        // where the daemons record their looks; empty: nowhere
-	Profiles    string        // directory for CPU profiles of the daemons; then nothing is compared
-	Progress    io.Writer
+	// directory where the daemons' segments are joined; empty: they are not
+	Segment  string
+	Looks    string // where the daemons record their looks; empty: nowhere
+	Profiles string // directory for CPU profiles of the daemons; then nothing is compared
+	Progress io.Writer
 }
 
 // run is the state of one Run.

@@ -140,6 +140,9 @@ func startDaemon(ctx context.Context, cfg Config, h *netns.Host, stem, where str
 	if cfg.Doorbells != "" {
 		argv = append(argv, "--doorbells", cfg.Doorbells)
 	}
+	if cfg.Segment != "" {
+		argv = append(argv, "--segment", cfg.Segment)
+	}
 	d.cmd = d.command(ctx, argv...)
 	d.cmd.Env = append(d.cmd.Env, "NOTIFY_SOCKET="+stem+".notify")
 	if cfg.Looks != "" {

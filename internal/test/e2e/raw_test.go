@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,8 +29,7 @@ func TestRawEthernet(t *testing.T) {
 	}
 	a, b := twoHosts(t, 1500)
 	da := startDaemon(t, a, "--device", "mlx5_0=eth0")
-	client := []string{"-d", "mlx5_0", "--client", "-B", rawClient, "-E", rawServer}
-	server := []string{"-d", "mlx5_0", "--server", "-B", rawServer, "-E", rawClient}
+	client, server := rawArgs("client"), rawArgs("server")
 	alone := append([]string{"raw_ethernet_bw", "-s", "1000", "-n", "1000"}, client...)
 	if out := da.run(t, alone...).ok(); !strings.Contains(out, "MsgRate") {
 		t.Errorf("no rate in\n%s", out)
@@ -126,4 +127,66 @@ func framesOf(t *testing.T, file, source string) (n int) {
 			n++
 		}
 	}
+}
+
+// rawArgs are the arguments of an end of perftest's programs for raw packets.
+func rawArgs(end string) []string {
+	from, to := rawClient, rawServer
+	if end == "server" {
+		from, to = to, from
+	}
+	return []string{"-d", "mlx5_0", "--" + end, "-B", from, "-E", to}
+}
+
+// TestRawPair: frames of gorxe pair --hosts reach the other host: over the veth, and without
+// CAP_NET_RAW over the segments of the two daemons, which are joined. Some may be lost.
+func TestRawPair(t *testing.T) {
+	besideOthers(t)
+	need(t, "raw_ethernet_bw", "stdbuf", "setpriv")
+	notNative(t, "gorxe pair")
+	if !selection.takes(standard) {
+		return
+	}
+	h, _ := twoHosts(t, 1500)
+	figures := regexp.MustCompile(`server: +\d+ +(\d+) +[\d.]+ +[\d.]+`)
+	without := []string{"setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"}
+	for name, under := range map[string][]string{"over the veth": nil, "over joined segments": without} {
+		argv := []string{gorxe, "pair", "--hosts", "--like", "connectx6", "--ready-when", "MAC attached"}
+		argv = append(append(argv, under...), append([]string{"stdbuf", "-oL", "raw_ethernet_bw", "-D", "2"}, rawArgs("server")...)...)
+		argv = append(append(append(argv, "--"), under...), append([]string{"raw_ethernet_bw", "-D", "2"}, rawArgs("client")...)...)
+		out := start(t, h, nil, argv...).ok()
+		f := figures.FindStringSubmatch(out)
+		if f == nil {
+			t.Errorf("%s: no figures of the server in\n%s", name, out)
+		} else if n, err := strconv.Atoi(f[1]); err != nil || n == 0 {
+			t.Errorf("%s: the server received %d frames (%v)\n%s", name, n, err, out)
+		}
+	}
+}
+
+// TestRawUsers: of two users of a daemon, neither hears what the other sends, also not with a flow
+// rule for its address. The same user does.
+func TestRawUsers(t *testing.T) {
+	need(t, "raw_ethernet_bw", "stdbuf")
+	if !selection.takes(standard) || oneUser || native != "" {
+		return
+	}
+	h, _ := twoHosts(t, 1500)
+	d := startDaemon(t, h, "--device", "mlx5_0=eth0", "--socket-mode", "0666")
+	ann, bob := h.as(65533, 65533), h.as(65534, 65534)
+	server := d.runAs(t, ann, append([]string{"stdbuf", "-oL", "raw_ethernet_bw", "-D", "600"}, rawArgs("server")...)...)
+	if !until(programLimit, func() bool { return server.ended() || strings.Contains(server.out.String(), "MAC attached") }) || server.ended() {
+		t.Fatalf("the server does not begin\n%s", server.describe())
+	}
+	const frames = 1000
+	client := append([]string{"raw_ethernet_bw", "-n", strconv.Itoa(frames)}, rawArgs("client")...)
+	d.runAs(t, bob, client...).ok()
+	if sent, heard := d.counter("raw_sent_frames"), d.counter("raw_rcvd_frames"); sent != frames || heard != 0 {
+		t.Errorf("another user has sent %d frames, and %d were heard", sent, heard)
+	}
+	d.runAs(t, ann, client...).ok()
+	if heard := d.counter("raw_rcvd_frames"); heard != frames {
+		t.Errorf("of the same user's %d frames, %d were heard", frames, heard)
+	}
+	server.killTree()
 }
