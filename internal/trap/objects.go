@@ -46,6 +46,7 @@ type object struct {
 	socket   *nlsocket.Socket // of a socket: its calls are answered with it
 	readOnly bool             // of a device: write(2) is refused, as by the kernel's VFS
 	direct   *doorbell.Device // of a device: its doorbells, if they are not trapped
+	pace     *pace            // of direct: nil unless posts are watched
 	pipe     doorbellPipe     // of direct: in the place of the memfd
 	dir      *vfs.Directory   // of a directory
 	live     *vfs.LiveFile    // of a file whose content is ever new
@@ -384,6 +385,8 @@ func (o *object) numbers(all filter.Range) []filter.Range {
 	switch {
 	case o.socket != nil:
 		return []filter.Range{all.Trapped()}
+	case o.pace != nil:
+		return []filter.Range{all.Devices()}
 	case o.direct != nil:
 		return []filter.Range{all.Doorbells(), all.Devices()}
 	case o.file != nil && !o.readOnly:
