@@ -16,15 +16,15 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// A program whose posts are watched (ServeConfig.Paced) has a device at two numbers: at the slow
+// A program whose posts are watched (ServeConfig.Paced) has a device at two numbers. At the slow
 // one, which it has opened, its doorbells are trapped, and at the quick one they are direct. Both
-// refer to one description. libibverbs keeps the number in struct ibv_context and reads it for each
-// call, so the daemon can change it there, and does so while the program waits in a trapped call,
-// or after some time ([0092]).
+// refer to one description. libibverbs keeps the number in struct ibv_context, and reads it for
+// each call. So the daemon can change it there: while the program waits in a trapped call, or after
+// some time ([0092]).
 //
 // A program that posts slowly has each post trapped. One that posts faster than its stops allow
-// rings at the quick number, until the next other call on the device, and for stopEvery at most.
-// Then one more post is trapped.
+// rings at the quick number, for stopEvery at most, or until another call on the device. Then its
+// posts are trapped again.
 //
 // [0092]: docs/design/0092-two-numbers-for-a-device.md
 

@@ -93,8 +93,9 @@ func pacedFakes(t *testing.T) (h *fakes, trapped, behind *atomic.Int32) {
 	return h, trapped, behind
 }
 
-// TestPace: a program's posts are trapped until it posts too fast; then it has another number, which
-// another call and a rest take back. A close ends the device, and the other number serves again.
+// TestPace: a program's posts are trapped until it posts too fast; then it has another number,
+// which another call and a rest take back. A close ends the device, and the other number serves
+// again.
 func TestPace(t *testing.T) {
 	h, trapped, behind := pacedFakes(t)
 	out := run(t, options{program: "paced", host: h, doorbells: doorbell.Direct, paced: true, patient: true}, "right")
@@ -203,7 +204,8 @@ func pacedProgram(args []string) error {
 		if err := unix.Close(int(l.number.Load())); err != nil {
 			return err
 		}
-		for _, number := range []int32{slow, quick} { // one is closed, and the other is another file
+		// one is closed, and the other is another file
+		for _, number := range []int32{slow, quick} {
 			if link, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", number)); link != "" && link != os.DevNull {
 				return fmt.Errorf("number %d is %s", number, link)
 			}
