@@ -2,6 +2,7 @@ package trap
 
 import (
 	"encoding/binary"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"github.com/gorxe/gorxe/rxe"
 )
 
 // A program whose posts are watched (ServeConfig.Paced) has a device at two numbers. At the slow
@@ -143,10 +143,10 @@ func (p *pace) slow() {
 // thread of the program reads half of each.
 func (p *pace) change(from, to uint32) bool {
 	var have [4]byte
-	if p.space.ReadV([]rxe.Span{{VA: p.where, Buf: have[:]}}) != nil || binary.LittleEndian.Uint32(have[:]) != from {
+	if p.space.Read(p.where, have[:]) != nil || binary.LittleEndian.Uint32(have[:]) != from {
 		return false
 	}
-	return p.space.WriteV([]rxe.Span{{VA: p.where, Buf: []byte{byte(to)}}}) == nil
+	return p.space.Write(p.where, []byte{byte(to)}) == nil
 }
 
 // findNumber finds out where the program keeps the number of the call in hand, and gives it the
@@ -178,7 +178,7 @@ func (r *receiver) placeQuick(o *object, owner *process, slow uint32) (uint32, b
 	if owner.spare = 0; !ok {
 		quick, ok = r.freeFD([]filter.Range{s.cfg.FDs.Doorbells()}, bounds{end: noEnd}, r.unused)
 	}
-	if !ok || quick>>8 != slow>>8 {
+	if !ok || quick^slow > math.MaxUint8 {
 		return 0, false
 	}
 	fd, err := o.fileOf(owner.pidfd, int(slow))
