@@ -54,6 +54,8 @@ type Stack struct {
 	TID    int
 	PC, SP uint64
 	Bytes  []byte // from SP on
+	// Behind says that the program may have posted before without being stopped.
+	Behind bool
 }
 
 // Space is the address space of a program. It must be comparable.

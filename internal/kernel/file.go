@@ -89,6 +89,15 @@ const (
 	BellPolled  = "polled"
 )
 
+// NumberedFile is a DoorbellFile that may know where the program keeps the number of its
+// descriptor.
+type NumberedFile interface {
+	DoorbellFile
+	// NumberAt returns where in the program's memory the number is that its library makes calls
+	// with. It may be wrong: the caller looks whether the number is there.
+	NumberAt(c Caller) (addr uint64, ok bool)
+}
+
 // Doorbells is what one call of DoorbellFile.TakeDoorbells did.
 type Doorbells struct {
 	Requests int  // work requests that it handed to the engine

@@ -53,7 +53,13 @@ func verdictOf(n int64, err error) verdict {
 // onFile makes the in-flight call on a file, and leaves it waiting if it has to.
 func (r *receiver) onFile(o *object) verdict {
 	seen := o.events.Load()
-	if o.direct != nil {
+	switch {
+	case r.paced(o):
+		return r.stopped(o)
+	case o.pace != nil:
+		o.pace.stops.allow(stopsOfCall)
+		o.pace.slow()
+	case o.direct != nil:
 		return r.onDirect(o)
 	}
 	v := r.tryFile(o)
@@ -257,6 +263,7 @@ func (r *receiver) fxattr() verdict {
 // below the range moves a device out of sight; the program wants that number, and
 // no other would do.
 func (r *receiver) forget() verdict {
+	r.retire()
 	r.s.procs.forget()
 	r.unplace()
 	return pass

@@ -109,13 +109,16 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 		if o.trapped = r.s.whyTrapped(owner, o.readOnly); o.trapped == "" {
 			o.direct, err = r.s.direct.add(ringer, fd, owner.tgid)
 		}
+		if n, ok := f.(kernel.NumberedFile); ok && r.s.cfg.Paced && o.direct != nil {
+			o.pace = &pace{file: n}
+		}
 	}
 	if err != nil {
 		f.Close()
 		r.s.log.Error("a device cannot be opened", "device", n.DeviceName, "error", err)
 		return fail(unix.ENFILE)
 	}
-	if o.direct != nil {
+	if o.direct != nil && o.pace == nil {
 		r.s.log.Info("doorbells are not trapped", "device", n.DeviceName)
 	}
 	return r.give(o, fd, cloexec)

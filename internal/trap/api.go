@@ -94,6 +94,9 @@ type ServeConfig struct {
 	Threads *threads.Shared
 	// Doorbells says which doorbells are trapped.
 	Doorbells doorbell.Mode
+	// Paced has doorbells that need not be trapped be trapped as long as the program posts slowly,
+	// and some of them if it posts fast.
+	Paced bool
 	// Say tells the program's user something; nil if it cannot. It waits for nobody.
 	Say func(text string)
 	Log *slog.Logger // nil: slog.Default

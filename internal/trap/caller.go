@@ -16,12 +16,14 @@ type caller struct {
 	process *process // nil until somebody asks
 	// delivered says that the call was answered by Deliver.
 	delivered bool
+	// behind says that the call may be the doorbell of earlier posts, too.
+	behind bool
 }
 
 var _ kernel.Caller = (*caller)(nil)
 
 func (c *caller) begin(r *receiver) {
-	c.r, c.process, c.delivered = r, nil, false
+	c.r, c.process, c.delivered, c.behind = r, nil, false, false
 }
 
 // owner is the caller's process.

@@ -24,6 +24,7 @@ const (
 	trappedAuto     = "the machine has one processor"
 	trappedLimited  = "the program has a limit of file sizes (ulimit -f)"
 	trappedInotify  = "the daemon has no instance of inotify left"
+	trappedPaced    = "the run has --sanitize; fast posts are direct"
 	trappedNumber   = "the program has no number of a descriptor left for direct doorbells"
 )
 
@@ -62,6 +63,8 @@ func (o *object) tellBell(fds filter.Range, fd uint32) {
 	switch {
 	case o.direct != nil && fds.Doorbells().Contains(fd):
 		f.Belled(kernel.Bell{How: kernel.BellDirect})
+	case o.pace != nil:
+		f.Belled(kernel.Bell{How: kernel.BellTrapped, Why: trappedPaced})
 	case o.direct != nil:
 		f.Belled(kernel.Bell{How: kernel.BellTrapped, Why: trappedNumber})
 	default:

@@ -48,6 +48,7 @@ type object struct {
 	direct   *doorbell.Device // of a device: its doorbells, if they are not trapped
 	trapped  string           // of a device: why it has none
 	belled   bool             // the file knows; install guards it
+	pace     *pace            // of direct: nil unless posts are watched
 	pipe     doorbellPipe     // of direct: in the place of the memfd
 	dir      *vfs.Directory   // of a directory
 	live     *vfs.LiveFile    // of a file whose content is ever new
@@ -386,6 +387,8 @@ func (o *object) numbers(all filter.Range) []filter.Range {
 	switch {
 	case o.socket != nil:
 		return []filter.Range{all.Trapped()}
+	case o.pace != nil:
+		return []filter.Range{all.Devices()}
 	case o.direct != nil:
 		return []filter.Range{all.Doorbells(), all.Devices()}
 	case o.file != nil && !o.readOnly:

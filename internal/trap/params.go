@@ -100,6 +100,27 @@ const (
 // call's wrapper and of its caller.
 const leastStack = 256
 
+// What pace.go goes by. A stop costs the program 15 µs on a machine with two processors, and 50
+// with the sanitizer.
+const (
+	// stopEvery is how often a program is stopped that posts fast: 2 percent of its time. A slower
+	// one is stopped at each post. Twice: a call site that is used for a millisecond is seen by
+	// chance. Half: 5 percent.
+	stopEvery = 2 * time.Millisecond
+	// mostStops is how many posts in a row are stopped after half a second of rest, 10 ms in all:
+	// those of most tests. Twice: a short measurement measures stops. Half: a test that fills a
+	// queue of 128 twice is not seen whole.
+	mostStops = 256
+	// stopsOfCall are allowed after any other call on the device, which often precedes another kind
+	// of posts. Such a call is as expensive. Twice: programs that ask for an event for each batch
+	// are slower. Half: the first posts of a new queue pair are not seen whole.
+	stopsOfCall = 16
+	// changeLimit bounds the wait for a change of the number, which takes 2 µs, and changeLook is
+	// its step.
+	changeLimit = 10 * time.Millisecond
+	changeLook  = 100 * time.Microsecond
+)
+
 // A session remembers so many places that write doorbells: librxe has two, and each thread of a
 // program has them in one or two forms of libc's write. The address to which that returns is in
 // the first 64 bytes of its stack; it is none below 4 GiB, and none within 16 MiB of the stack.

@@ -53,6 +53,7 @@ var programs = map[string]func(args []string) error{
 	"serveQueue":     serveQueue,
 	"storm":          storm,
 	"doorbells":      doorbellsAndCalls,
+	"paced":          pacedProgram,
 	"doorbell-until": doorbellUntil,
 	"several":        several,
 	"netlink":        netlinkCalls,

@@ -272,6 +272,7 @@ type options struct {
 	budget    *quota.Budget
 	idle      bool // do not serve
 	doorbells doorbell.Mode
+	paced     bool
 	cpus      int  // of the machine; 0: as it is
 	patient   bool // no receiver is replaced: the machine may be slow, memory is not
 	oneRinger bool // all devices share a thread for direct doorbells
@@ -385,7 +386,7 @@ func (p *underTrap) serve(o options) {
 	p.stop = stop
 	p.t.Cleanup(stop)
 	s, err := NewSession(p.listener, ServeConfig{
-		Host: o.host, Netlink: o.netlink, Keeper: o.keeper, FDs: p.fds, DoorbellSize: doorbellSize, Calls: o.calls, Budget: p.budget, Doorbells: o.doorbells,
+		Host: o.host, Netlink: o.netlink, Keeper: o.keeper, FDs: p.fds, DoorbellSize: doorbellSize, Calls: o.calls, Budget: p.budget, Doorbells: o.doorbells, Paced: o.paced,
 		Log: slog.New(slog.NewTextHandler(testLog{p.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

@@ -12,7 +12,7 @@ var _ kernel.Standing = (*caller)(nil)
 
 // Stack implements kernel.Standing. The call must still wait after the look, as for NetRaw.
 func (c *caller) Stack(most int) (s kernel.Stack, ok bool) {
-	s.TID = c.r.thread()
+	s.TID, s.Behind = c.r.thread(), c.behind
 	if c.guess(&s, most) {
 		return s, c.r.s.listener.Valid(c.r.n.ID)
 	}

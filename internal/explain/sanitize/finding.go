@@ -42,6 +42,9 @@ type Stack struct {
 	SP    uint64 `json:"sp"`
 	Bytes []byte `json:"bytes"` // from SP on
 	Maps  int    `json:"maps"`  // index into Report.Maps; negative: not known
+	// Near says that the program posts too fast to be stopped at each post, and was stopped here
+	// for the last time before.
+	Near bool `json:"near,omitempty"`
 	// Lines are what it means, if the caller knew.
 	Lines []Frame `json:"-"`
 }
@@ -63,6 +66,14 @@ func (f *Frame) String() string {
 		return fmt.Sprintf("%s+%#x (%s)", f.Function, f.Offset, f.Module)
 	}
 	return fmt.Sprintf("%s+%#x", f.Module, f.Offset)
+}
+
+// Title is what happened, and how sure the stack is.
+func (p *Place) Title() string {
+	if p.Stack != nil && p.Stack.Near {
+		return p.What + ", at this place or another: posts came too fast to stop at each, and this was the last stop before"
+	}
+	return p.What
 }
 
 // Report is what a Session has found.
@@ -133,7 +144,7 @@ func (f *Finding) write(w io.Writer) {
 	fmt.Fprintf(w, "    in %s, device %s\n", clean(f.Program), f.Device)
 	for i := range f.Places {
 		p := &f.Places[i]
-		fmt.Fprintf(w, "    %s\n", p.What)
+		fmt.Fprintf(w, "    %s\n", p.Title())
 		lines := p.Lines
 		if lines == nil && p.Stack != nil {
 			lines = p.Stack.Lines

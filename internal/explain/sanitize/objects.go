@@ -55,7 +55,10 @@ type object struct {
 	endedBy   *Stack
 	endedAt   time.Time
 	modified  *Stack
-	posting   *Stack // of the post_send in hand
+	posting   *Stack // of the post_send in hand, or of the last one
+	stopped   bool   // the program waits in that post_send
+	passed    uint   // messages since the last stop
+	near      *Stack // of later posts; nil: not made yet
 	posts     []*post
 	silent    uint32 // requests since the last signaled one
 	signaled  int    // of a CQ: signaled requests under way

@@ -57,8 +57,32 @@ func (f *File) Posting(q *rxe.QP, at *Stack) {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	if o := f.byQP[q]; o != nil {
-		o.posting = at
+		o.posting, o.near, o.stopped, o.passed = at, nil, true, 0
 	}
+}
+
+// Rang notes that all work requests of that doorbell are posted. The next ones may come without
+// one.
+func (f *File) Rang(q *rxe.QP) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if o := f.byQP[q]; o != nil {
+		o.stopped = false
+	}
+}
+
+// postedAt returns where the program posts, or where it did the last time that anybody saw. s.mu is
+// held.
+func (o *object) postedAt() *Stack {
+	if o.stopped || o.posting == nil || o.posting.Near {
+		return o.posting
+	}
+	if o.near == nil {
+		near := *o.posting
+		near.Near = true
+		o.near = &near
+	}
+	return o.near
 }
 
 // sends reports whether the operation reads the gather list.
@@ -80,11 +104,9 @@ var seed = maphash.MakeSeed()
 // Posted implements rxe.Observer.
 func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 	p := &post{id: wr.ID, op: wr.Op, inline: wr.Flags&rxe.SendInline != 0, remote: wr.RemoteAddr, rkey: uint32(wr.RKey)}
-	f.place(p, wr.SGL)
-	if p.hashed && sends(wr.Op) && f.s.selected[sendBufferChanged] {
+	f.place(q, p, wr.SGL)
+	if p.hashed {
 		p.hash, p.hashed = p.sum()
-	} else {
-		p.hashed = false
 	}
 	f.lookAt(q)
 	f.s.mu.Lock()
@@ -94,7 +116,7 @@ func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 		return
 	}
 	p.length = remoteLength(&wr)
-	p.at, p.signaled = o.posting, o.QP.SignalAll || wr.Flags&rxe.SendSignaled != 0
+	p.at, p.signaled = o.postedAt(), o.QP.SignalAll || wr.Flags&rxe.SendSignaled != 0
 	o.posts = append(o.posts, p)
 	fenced := wr.Flags&rxe.SendFence != 0
 	f.s.numbered(o, p, fenced)
@@ -122,18 +144,31 @@ func remoteLength(wr *rxe.SendWR) (n uint64) {
 	return max(n, uint64(len(wr.Inline)))
 }
 
-// place finds the memory of a gather list.
-func (f *File) place(p *post, list []rxe.SGE) {
+// place finds the memory of a gather list, and decides whether its content is compared.
+func (f *File) place(q *rxe.QP, p *post, list []rxe.SGE) {
 	if p.inline {
 		return
 	}
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	p.pieces = f.pieces(list)
-	p.hashed = true
+	p.hashed = sends(p.op) && f.s.selected[sendBufferChanged] && f.byQP[q].compares()
 	for _, w := range f.written {
 		p.written(w)
 	}
+}
+
+// compares reports whether the content of the next message is compared. Of messages that come too
+// fast for a stop at each, only some are.
+func (o *object) compares() bool {
+	if o == nil {
+		return false
+	}
+	if o.stopped || o.posting == nil {
+		return true
+	}
+	o.passed++
+	return o.passed%comparedOf == 0
 }
 
 // pieces returns the ranges of a gather list whose regions are known. s.mu is held.
@@ -200,7 +235,9 @@ func (p *post) sum() (sum uint64, ok bool) {
 	defer rooms.Put(room)
 	left := uint64(hashedBytes)
 	for _, c := range p.pieces {
-		for _, part := range []piece{{start: c.start, length: min(c.length, left/2)}, {start: c.start + c.length - min(c.length, left/2), length: min(c.length, left/2)}} {
+		n := min(c.length, left)
+		first := min(n, left/2)
+		for _, part := range []span{{c.start, first}, {c.start + c.length - (n - first), n - first}} {
 			buf := room[:part.length]
 			if len(buf) == 0 {
 				continue
@@ -210,7 +247,7 @@ func (p *post) sum() (sum uint64, ok bool) {
 			}
 			h.Write(buf) //nolint:errcheck // it never fails
 		}
-		left -= min(c.length, left)
+		left -= n
 	}
 	return h.Sum64(), len(p.pieces) > 0
 }

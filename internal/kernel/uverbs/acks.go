@@ -2,6 +2,7 @@ package uverbs
 
 import (
 	"encoding/binary"
+	"runtime"
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
@@ -38,4 +39,19 @@ func unacknowledged(c kernel.Caller, o *dispatch.Object) uint32 {
 		return 0
 	}
 	return o.AsyncReported - async + o.CompReported - comp
+}
+
+// NumberAt implements kernel.NumberedFile: the address of cmd_fd in struct ibv_context, to which
+// the struct of the queue pair points that rang last.
+func (f *File) NumberAt(c kernel.Caller) (addr uint64, ok bool) {
+	const contextOf, cmdFD = 0, 264 // verbs.h: struct ibv_qp, struct ibv_context
+	o := f.rung.Load()
+	if o == nil || runtime.GOARCH != "amd64" {
+		return 0, false
+	}
+	own := make([]byte, ownStructs[uapi.ObjQP].size)
+	if c.Read(o.User, own) != nil || binary.NativeEndian.Uint32(own[ownStructs[uapi.ObjQP].handle:]) != o.Handle {
+		return 0, false
+	}
+	return binary.NativeEndian.Uint64(own[contextOf:]) + cmdFD, true
 }

@@ -42,9 +42,10 @@ type File struct {
 	work    rxe.WorkFaults
 	chaos   *rxe.Chaos
 	faults  kernel.FaultPoint
-	reports Reports // nil: not wanted
-	watcher Watcher // nil: none
-	unhook  func()  // of the budget
+	reports Reports                         // nil: not wanted
+	watcher Watcher                         // nil: none
+	rung    atomic.Pointer[dispatch.Object] // of watcher: the queue pair of the last doorbell
+	unhook  func()                          // of the budget
 
 	gate    gate
 	removed atomic.Bool // Remove was called

@@ -38,6 +38,7 @@ func writePostSend(k *call) error {
 		return err
 	}
 	if k.f.watcher != nil {
+		k.f.rung.Store(o)
 		k.f.watcher.Posting(r.qp, k.Caller)
 	} else if req.WRCount == 0 && k.Size > 0 {
 		// Nothing else will be read or written, not even the response, whose one field is
@@ -45,6 +46,9 @@ func writePostSend(k *call) error {
 		k.Caller.Answer(k.Size)
 	}
 	err = r.mem.Doorbell()
+	if k.f.watcher != nil {
+		k.f.watcher.Rang(r.qp)
+	}
 	if req.WRCount == 0 {
 		return err
 	}

@@ -22,6 +22,8 @@ type Watcher interface {
 	Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller)
 	// Posting sees a doorbell of a queue pair, before its work requests are posted.
 	Posting(q *rxe.QP, c kernel.Caller)
+	// Rang follows Posting, after the work requests of that doorbell.
+	Rang(q *rxe.QP)
 }
 
 // Watched describes an object for a Watcher.

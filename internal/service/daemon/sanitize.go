@@ -103,7 +103,7 @@ func (w *watcher) stack(c kernel.Caller, fresh bool) *sanitize.Stack {
 	if !ok {
 		return nil
 	}
-	return &sanitize.Stack{TID: s.TID, PC: s.PC, SP: s.SP, Bytes: s.Bytes, Maps: w.mapsOf(thread, fresh)}
+	return &sanitize.Stack{TID: s.TID, PC: s.PC, SP: s.SP, Bytes: s.Bytes, Near: s.Behind, Maps: w.mapsOf(thread, fresh)}
 }
 
 // mapsOf returns the index of the process's mappings.

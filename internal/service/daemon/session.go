@@ -257,6 +257,7 @@ func (n *session) attach(ctx context.Context, req proto.Request, fds []int) {
 		Log:      n.log,
 
 		Doorbells: n.doorbells(), DoorbellSize: librxe.DoorbellSize,
+		Paced: n.sanitizer != nil, // a thread that is stopped shows where it posts
 	})
 	if err != nil {
 		calls.Unmap()
@@ -282,9 +283,6 @@ func (n *session) cannotAttach(err error) {
 // trapped doorbells.
 func (n *session) doorbells() proto.Doorbells {
 	wanted := n.wanted.Doorbells
-	if n.sanitizer != nil {
-		wanted = doorbell.Trapped // the thread that posts shows where
-	}
 	if wanted == doorbell.Auto {
 		wanted = n.server.cfg.Doorbells
 	}

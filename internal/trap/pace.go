@@ -1,0 +1,243 @@
+package trap
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/trap/filter"
+	"github.com/gorxe/gorxe/internal/trap/notify"
+	"github.com/gorxe/gorxe/internal/trap/procmem"
+)
+
+// A program whose posts are watched (ServeConfig.Paced) has a device at two numbers. At the slow
+// one, which it has opened, its doorbells are trapped, and at the quick one they are direct. Both
+// refer to one description. libibverbs keeps the number in struct ibv_context, and reads it for
+// each call. So the daemon can change it there: while the program waits in a trapped call, or after
+// some time ([0092]).
+//
+// A program that posts slowly has each post trapped. One that posts faster than its stops allow
+// rings at the quick number, for stopEvery at most, or until another call on the device. Then its
+// posts are trapped again.
+//
+// [0092]: docs/design/0092-two-numbers-for-a-device.md
+
+// pace is what is known of one open device of such a program.
+type pace struct {
+	file kernel.NumberedFile
+	// changing is set while a thread uses the program's memory. Nobody waits for that: it may not
+	// answer.
+	changing atomic.Bool
+	over     atomic.Bool // the number stays as it is
+	quick    atomic.Bool // the program rings at the quick number
+	// behind is set when the program got the quick number: the next trapped doorbell may be that of
+	// earlier posts, too.
+	behind atomic.Bool
+	stops  stops
+
+	// What the first change finds; it is written while changing is set.
+	numbers [2]uint32 // slow, quick; 0: there is none
+	space   *procmem.Space
+	where   uint64 // of the number in the program's memory
+	timer   *time.Timer
+}
+
+// stops is how many doorbells may be trapped now.
+type stops struct {
+	mu    sync.Mutex // a leaf lock
+	spent int
+	at    int64 // clock.Now of the last that came back
+}
+
+// take spends a stop, and reports whether there is another one.
+func (s *stops) take(now int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	back := (now - s.at) / int64(stopEvery)
+	s.spent = max(0, s.spent-int(min(back, mostStops)))
+	s.at += back * int64(stopEvery)
+	s.spent = min(s.spent+1, mostStops)
+	return s.spent < mostStops
+}
+
+// allow gives back some stops.
+func (s *stops) allow(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spent = min(s.spent, mostStops-n)
+}
+
+// paced reports whether the call in hand is a trapped doorbell of a program with two numbers.
+func (r *receiver) paced(o *object) bool {
+	return o.pace != nil && r.n.NR == unix.SYS_WRITE && r.arg(2) == uint64(r.s.cfg.DoorbellSize)
+}
+
+// stopped answers a trapped doorbell, and lets the program go on without being stopped if it posts
+// too fast.
+func (r *receiver) stopped(o *object) verdict {
+	r.caller.behind = o.pace.behind.Swap(false)
+	v := r.tryFile(o)
+	if !o.pace.stops.take(clock.Now()) && v.kind == answered && v.errno == 0 {
+		r.hurry(o)
+	}
+	return v
+}
+
+// begin reserves the change of the number.
+func (p *pace) begin() bool { return !p.over.Load() && p.changing.CompareAndSwap(false, true) }
+
+// hurry has the program ring at the quick number. It waits for the answer to its doorbell.
+func (r *receiver) hurry(o *object) {
+	p := o.pace
+	if r.Replaced() || p.quick.Load() || !p.begin() {
+		return
+	}
+	defer p.changing.Store(false)
+	owner, err := r.caller.owner()
+	if err != nil || owner.tgid != o.direct.Process() {
+		return // of a forked process: its memory is another one
+	}
+	if p.space == nil && !r.findNumber(o, owner) {
+		p.over.Store(true)
+		return
+	}
+	if uint32(r.fd(0)) != p.numbers[0] || owner.space != p.space {
+		return
+	}
+	p.quick.Store(true) // before the program can know it
+	p.behind.Store(true)
+	if !p.change(p.numbers[0], p.numbers[1]) {
+		p.quick.Store(false)
+		p.over.Store(true)
+		return
+	}
+	if p.timer == nil {
+		p.timer = time.AfterFunc(stopEvery, p.slow)
+	} else {
+		p.timer.Reset(stopEvery)
+	}
+}
+
+// slow has the program's doorbells trapped again.
+func (p *pace) slow() {
+	if !p.quick.Load() || !p.begin() {
+		return
+	}
+	defer p.changing.Store(false)
+	if !p.quick.Load() {
+		return
+	}
+	if !p.change(p.numbers[1], p.numbers[0]) {
+		p.over.Store(true)
+	}
+	p.quick.Store(false)
+}
+
+// change writes a number in the place of another one. They differ in the lowest byte only, so no
+// thread of the program reads half of each.
+func (p *pace) change(from, to uint32) bool {
+	var have [4]byte
+	if p.space.Read(p.where, have[:]) != nil || binary.LittleEndian.Uint32(have[:]) != from {
+		return false
+	}
+	return p.space.Write(p.where, []byte{byte(to)}) == nil
+}
+
+// findNumber finds out where the program keeps the number of the call in hand, and gives it the
+// quick one.
+func (r *receiver) findNumber(o *object, owner *process) bool {
+	p, slow := o.pace, uint32(r.fd(0))
+	where, ok := p.file.NumberAt(&r.caller)
+	if !ok {
+		return false
+	}
+	p.where, p.space = where, owner.space
+	if !p.change(slow, slow) {
+		p.space = nil
+		return false
+	}
+	quick, ok := r.placeQuick(o, owner, slow)
+	if p.numbers = [2]uint32{slow, quick}; !ok {
+		p.space = nil
+	}
+	return ok
+}
+
+// placeQuick puts the device at a second number.
+func (r *receiver) placeQuick(o *object, owner *process, slow uint32) (uint32, bool) {
+	s := r.s
+	s.objects.install.Lock()
+	defer s.objects.install.Unlock()
+	quick, ok := owner.spare, owner.spare != 0
+	if owner.spare = 0; !ok {
+		quick, ok = r.freeFD([]filter.Range{s.cfg.FDs.Doorbells()}, bounds{end: noEnd}, r.unused)
+	}
+	if !ok || quick^slow > math.MaxUint8 {
+		return 0, false
+	}
+	fd, err := o.fileOf(owner.pidfd, int(slow))
+	if err != nil {
+		return 0, false
+	}
+	defer unix.Close(fd)
+	s.procs.forget()
+	owner.placed.put(quick, o)
+	return quick, r.place(fd, quick)
+}
+
+// place puts a file at a number of the caller.
+func (r *receiver) place(fd int, at uint32) bool {
+	a := notify.Install{ID: r.n.ID, Source: uint32(fd), FD: at, Flags: unix.SECCOMP_ADDFD_FLAG_SETFD, Mode: unix.O_CLOEXEC}
+	_, errno := r.s.listener.Install(&a)
+	return errno == 0
+}
+
+// retire is called for a close. The quick number must not keep the device open. No call closes it,
+// so it gets a file of no use, and a later device may have its place.
+func (r *receiver) retire() {
+	if !r.s.cfg.Paced || r.n.NR != unix.SYS_CLOSE {
+		return
+	}
+	o := r.object(r.fd(0))
+	if o == nil || o.pace == nil {
+		return
+	}
+	p := o.pace
+	owner, err := r.caller.owner()
+	if err != nil || owner.tgid != o.direct.Process() {
+		return
+	}
+	p.slow()
+	p.over.Store(true)
+	// libibverbs frees the number's memory next
+	for end := clock.Now() + int64(changeLimit); p.changing.Load() && clock.Now() < end; {
+		time.Sleep(changeLook)
+	}
+	if p.changing.Load() || p.space == nil {
+		return
+	}
+	slow, quick := p.numbers[0], p.numbers[1]
+	other := quick
+	switch uint32(r.fd(0)) {
+	case slow:
+	case quick:
+		other = slow
+	default:
+		return
+	}
+	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(null)
+	if r.place(null, other) && other == quick {
+		owner.spare = other
+	}
+	owner.placed.drop(other, other)
+}

@@ -1,0 +1,242 @@
+package trap
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/trap/doorbell"
+)
+
+// TestStops: posts in a row use the stops up, and one comes back each stopEvery.
+func TestStops(t *testing.T) {
+	var s stops
+	now := int64(time.Hour)
+	for i := range mostStops {
+		if more := s.take(now); more != (i < mostStops-1) {
+			t.Fatalf("stop %d leaves more: %v", i, more)
+		}
+	}
+	for _, c := range []struct {
+		after time.Duration
+		more  bool
+	}{
+		{0, false}, {stopEvery / 2, false}, {stopEvery, false}, {2 * stopEvery, true}, {stopEvery / 2, true}, {0, false},
+		{time.Hour, true},
+	} {
+		now += int64(c.after)
+		if more := s.take(now); more != c.more {
+			t.Errorf("%v after the stop before: more is %v", c.after, more)
+		}
+	}
+	for s.take(now) {
+	}
+	s.allow(stopsOfCall)
+	n := 1
+	for ; s.take(now); n++ {
+	}
+	if n != stopsOfCall {
+		t.Errorf("%d stops after a call, want %d", n, stopsOfCall)
+	}
+}
+
+// pacedFile is a fakeFile whose program has told where it keeps its number.
+type pacedFile struct {
+	*fakeFile
+	where atomic.Uint64
+}
+
+func (f *pacedFile) NumberAt(kernel.Caller) (uint64, bool) {
+	at := f.where.Load()
+	return at, at != 0
+}
+
+// tellNumber is how long a write is that tells where the number is.
+const tellNumber = 16
+
+// pacedFakes are fakes that count the doorbells that are trapped.
+func pacedFakes(t *testing.T) (h *fakes, trapped, behind *atomic.Int32) {
+	h, trapped, behind = newFakes(t), new(atomic.Int32), new(atomic.Int32)
+	open := h.open
+	h.open = func(name string, who Credentials) (File, error) {
+		f, err := open(name, who)
+		if err != nil {
+			return nil, err
+		}
+		file := &pacedFile{fakeFile: f.(*fakeFile)}
+		file.write = func(c kernel.Caller, addr, n uint64) (int64, error) {
+			switch n {
+			case doorbellSize:
+				trapped.Add(1)
+				if s, _ := c.(kernel.Standing).Stack(leastStack); s.Behind {
+					behind.Add(1)
+				}
+			case tellNumber:
+				var b [8]byte
+				if err := c.Read(addr, b[:]); err != nil {
+					return 0, err
+				}
+				file.where.Store(binary.NativeEndian.Uint64(b[:]))
+			}
+			return int64(n), nil
+		}
+		return file, nil
+	}
+	return h, trapped, behind
+}
+
+// TestPace: a program's posts are trapped until it posts too fast; then it has another number,
+// which another call and a rest take back. A close ends the device, and the other number serves
+// again.
+func TestPace(t *testing.T) {
+	h, trapped, behind := pacedFakes(t)
+	out := run(t, options{program: "paced", host: h, doorbells: doorbell.Direct, paced: true, patient: true}, "right")
+	h.allClosed(t)
+	if out != "2 devices, one quick number\n" {
+		t.Errorf("%q", out)
+	}
+	if n := trapped.Load(); n < 2*mostStops {
+		t.Errorf("%d doorbells were trapped, want %d or more", n, 2*mostStops)
+	}
+	if behind.Load() == 0 {
+		t.Error("no doorbell was said to come after others that were not trapped")
+	}
+}
+
+// TestNoPace: a program that keeps its number elsewhere, or does not tell where, has each doorbell
+// trapped, and its memory stays as it is.
+func TestNoPace(t *testing.T) {
+	for _, what := range []string{"wrong", "silent"} {
+		h, trapped, behind := pacedFakes(t)
+		out := run(t, options{program: "paced", host: h, doorbells: doorbell.Direct, paced: true, patient: true}, what)
+		h.allClosed(t)
+		if out != "all at one number\n" {
+			t.Errorf("%s: %q", what, out)
+		}
+		if n := trapped.Load(); n != 4*mostStops || behind.Load() != 0 {
+			t.Errorf("%s: %d doorbells were trapped of %d, %d after others", what, n, 4*mostStops, behind.Load())
+		}
+	}
+}
+
+// library is what libibverbs keeps of a device.
+type library struct {
+	before int32
+	number atomic.Int32
+	after  int32
+}
+
+func (l *library) write(n int) error {
+	_, err := unix.Write(int(l.number.Load()), make([]byte, n))
+	return err
+}
+
+func (l *library) tell(p unsafe.Pointer) error {
+	var b [tellNumber]byte
+	binary.NativeEndian.PutUint64(b[:], uint64(uintptr(p)))
+	_, err := unix.Write(int(l.number.Load()), b[:])
+	return err
+}
+
+// until rings until the number is another one than now.
+func (l *library) until() (int32, error) {
+	old := l.number.Load()
+	for range 100 * mostStops {
+		if err := l.write(doorbellSize); err != nil {
+			return 0, err
+		}
+		if now := l.number.Load(); now != old {
+			return now, nil
+		}
+	}
+	return 0, fmt.Errorf("the number stays %d", old)
+}
+
+// pacedProgram rings as the tests above say.
+func pacedProgram(args []string) error {
+	l := &library{before: -1, after: -1}
+	defer runtime.KeepAlive(l)
+	if args[0] != "right" {
+		return pacedAtOneNumber(l, args[0])
+	}
+	first := int32(0)
+	for round := range 2 {
+		fd, err := openModern(device)
+		if err != nil {
+			return err
+		}
+		slow := int32(fd)
+		l.number.Store(slow)
+		if err := l.tell(unsafe.Pointer(&l.number)); err != nil {
+			return err
+		}
+		quick, err := l.until()
+		if err != nil {
+			return err
+		}
+		if first != 0 && quick != first {
+			return fmt.Errorf("quick numbers %d and %d", first, quick)
+		}
+		first = quick
+		if err := l.write(doorbellSize / 2); err != nil || l.number.Load() != slow {
+			return fmt.Errorf("after another call, number %d: %w", l.number.Load(), err)
+		}
+		if _, err := l.until(); err != nil {
+			return err
+		}
+		time.Sleep(100 * stopEvery)
+		if l.number.Load() != slow {
+			return fmt.Errorf("after a rest, number %d", l.number.Load())
+		}
+		if round == 0 { // this one is closed at the quick number
+			if _, err := l.until(); err != nil {
+				return err
+			}
+		}
+		if err := unix.Close(int(l.number.Load())); err != nil {
+			return err
+		}
+		// one is closed, and the other is another file
+		for _, number := range []int32{slow, quick} {
+			if link, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", number)); link != "" && link != os.DevNull {
+				return fmt.Errorf("number %d is %s", number, link)
+			}
+		}
+		if l.before != -1 || l.after != -1 {
+			return fmt.Errorf("memory beside the number has changed")
+		}
+	}
+	fmt.Println("2 devices, one quick number")
+	return nil
+}
+
+func pacedAtOneNumber(l *library, what string) error {
+	fd, err := openModern(device)
+	if err != nil {
+		return err
+	}
+	l.number.Store(int32(fd))
+	if what == "wrong" {
+		if err := l.tell(unsafe.Pointer(&l.after)); err != nil {
+			return err
+		}
+	}
+	for range 4 * mostStops {
+		if err := l.write(doorbellSize); err != nil {
+			return err
+		}
+	}
+	if l.number.Load() != int32(fd) || l.before != -1 || l.after != -1 {
+		return fmt.Errorf("%d %d %d", l.before, l.number.Load(), l.after)
+	}
+	fmt.Println("all at one number")
+	return nil
+}
