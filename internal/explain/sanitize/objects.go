@@ -28,6 +28,7 @@ type Region struct {
 	Start, Length uint64 // in the program's address space
 	Base          uint64 // of the addresses that work requests and peers name
 	Memory        rxe.Memory
+	Shared        *Shared // nil: it is the process's own, or this is not known
 }
 
 // QP is a queue pair.

@@ -29,6 +29,8 @@ type post struct {
 	number   uint64 // see mark
 	tells    news   // of an atomic: to the next one on its word; once executed, to its own process
 	executed bool   // of an atomic
+	// tellsOwner: of a WRITE of a flag that has not come. tells is for the owner of the memory.
+	tellsOwner bool
 }
 
 // piece is a range of a region, in the program's address space.
@@ -250,14 +252,17 @@ func (f *File) countSignals(o *object, p *post) {
 // Accessed implements rxe.Observer. Where the device itself writes, a message may change.
 func (f *File) Accessed(q *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
 	atomic := f.s.races && need&rxe.AccessRemoteAtomic != 0
+	flag := f.s.races && need&rxe.AccessRemoteWrite != 0 && n <= flagBytes
 	written := f.s.selected[sendBufferChanged] && need&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic) != 0
-	if !atomic && !written {
+	if !atomic && !written && !flag {
 		return
 	}
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	if o := f.byQP[q]; atomic && o != nil {
 		f.executed(o, key, va)
+	} else if flag && o != nil {
+		f.flagged(o, key, va)
 	}
 	if !written {
 		return

@@ -22,11 +22,15 @@ type receive struct {
 	pieces []piece
 	after  *Stack // a trapped call of the program, after which it was posted
 	before *Stack // the same, before which it was posted; nil: not known
+	knows  clock  // what the process knew when it was posted, or later
 }
+
+// sees reports whether a check needs to know what waits.
+func (s *Session) sees() bool { return s.selected[overlappingReceives] || s.races }
 
 // look looks at all receive queues of the process, in a trapped call.
 func (f *File) look(at *Stack) {
-	if !f.s.selected[overlappingReceives] {
+	if !f.s.sees() {
 		return
 	}
 	f.s.mu.Lock()
@@ -48,7 +52,7 @@ func (f *File) look(at *Stack) {
 
 // lookAt looks at the receive queue of a queue pair, which is locked.
 func (f *File) lookAt(q *rxe.QP) {
-	if !f.s.selected[overlappingReceives] {
+	if !f.s.sees() {
 		return
 	}
 	f.s.mu.Lock()
@@ -63,7 +67,22 @@ func (f *File) lookAt(q *rxe.QP) {
 }
 
 // Receiving implements rxe.Observer.
-func (f *File) Receiving(q *rxe.QP) { f.lookAt(q) }
+func (f *File) Receiving(q *rxe.QP) {
+	f.lookAt(q)
+	if !f.s.races {
+		return
+	}
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	// Of a shared queue, another queue pair may take it.
+	if o := f.byQP[q]; o != nil && o.Receives != nil {
+		o.head = nil
+		if w := o.recv.waiting; len(w) > 0 && w[0].index == o.Receives().Popped() {
+			head := w[0]
+			o.head = &head
+		}
+	}
+}
 
 // lookInto looks for new receives in a queue.
 func (f *File) lookInto(o *object, ring rxe.WaitingRing, at *Stack) {
@@ -82,10 +101,17 @@ func (f *File) lookInto(o *object, ring rxe.WaitingRing, at *Stack) {
 	defer f.s.mu.Unlock()
 	o.recv.looked = now
 	f.taken(o)
+	by := f.s.processes[f.pid]
+	if by != nil && f.s.races && len(found) > 0 {
+		f.s.look(by)
+	}
 	for i := range found {
 		if r := &found[i]; r.index >= o.recv.next && f.s.receives < maxReceives {
 			r.pieces = f.pieces(lists[i])
 			f.overlaps(o, r)
+			if by != nil && f.s.races {
+				r.knows = by.keep()
+			}
 			o.recv.waiting = append(o.recv.waiting, *r)
 			f.s.receives++
 		}
@@ -124,6 +150,9 @@ func (f *File) unregistered(key uint32) {
 // before and waits still is under way now: another thread may have taken it meanwhile, and its
 // memory may be in use again. So each queue is asked what it has left.
 func (f *File) overlaps(o *object, r *receive) {
+	if !f.s.selected[overlappingReceives] {
+		return
+	}
 	for _, other := range f.objects {
 		if other.Receives == nil || len(other.recv.waiting) == 0 {
 			continue

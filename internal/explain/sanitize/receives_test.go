@@ -1,6 +1,7 @@
 package sanitize
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -13,6 +14,7 @@ type queue struct {
 	list   []span
 	popped uint64
 	alone  bool
+	key    uint32 // 0: that of the rig
 	meant  func() // if not nil, it runs when the queue is looked at
 }
 
@@ -22,7 +24,7 @@ func (q *queue) Alone() bool                     { return q.alone }
 
 func (q *queue) Waits(from uint64, see func(uint64, *rxe.RecvWQE)) uint64 {
 	for i := max(from, q.popped); i < uint64(len(q.list)); i++ {
-		see(i, &rxe.RecvWQE{SGL: []rxe.SGE{{Addr: q.list[i].start, Length: uint32(q.list[i].length), LKey: wire.LKey(key)}}})
+		see(i, &rxe.RecvWQE{SGL: []rxe.SGE{{Addr: q.list[i].start, Length: uint32(q.list[i].length), LKey: wire.LKey(cmp.Or(q.key, key))}}})
 	}
 	if q.meant != nil {
 		q.meant()

@@ -38,6 +38,7 @@ type Session struct {
 	numbers   []uint64         // of the last request of each slot
 	places    map[place]news   // what the next atomic there learns
 	noted     int              // news in messages and completion queues
+	told      map[CMEnd]clock  // what ends of connections said last
 }
 
 // qpName is what a peer calls a queue pair of this run.
@@ -55,7 +56,7 @@ type keyName struct {
 // New returns a Session that makes these checks.
 func New(selected Selection, now func() time.Time) *Session {
 	return &Session{selected: selected, now: now, found: make(map[string]int), qps: make(map[qpName]*object), regions: make(map[keyName]*object),
-		races: selected.races(), processes: make(map[int]*process), places: make(map[place]news)}
+		races: selected.races(), processes: make(map[int]*process), places: make(map[place]news), told: make(map[CMEnd]clock)}
 }
 
 // File is what one process has of one device.

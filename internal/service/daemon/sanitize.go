@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // startSanitizer makes the session's sanitizer, if the program shall have one. The user pays for
@@ -83,6 +85,26 @@ func (w cmWatcher) Made(id any, c kernel.Caller) {
 // Ended implements ucma.Watcher.
 func (w cmWatcher) Ended(id any) { w.File.Ended(id, nil) }
 
+// Told implements ucma.Watcher.
+func (w cmWatcher) Told(from netip.Addr, qp wire.QPN) { w.File.Told(endOf(from, qp)) }
+
+// Heard implements ucma.Watcher.
+func (w cmWatcher) Heard(from netip.Addr, qp wire.QPN) { w.File.Heard(endOf(from, qp)) }
+
+func endOf(host netip.Addr, qp wire.QPN) sanitize.CMEnd {
+	if !host.IsValid() {
+		return sanitize.CMEnd{}
+	}
+	return sanitize.CMEnd{Host: host.WithZone("").String(), Number: uint32(qp)}
+}
+
+// Unacknowledged implements ucma.Watcher.
+func (w cmWatcher) Unacknowledged(id any, n uint32, c kernel.Caller) {
+	if thread, ok := c.(kernel.Standing); ok && thread.Alone() {
+		w.File.Unacknowledged(id, n, w.stack(c, false))
+	}
+}
+
 // watcher tells the sanitizer where in the program something happens. It implements uverbs.Watcher.
 type watcher struct {
 	*sanitize.File
@@ -120,12 +142,12 @@ func (w *watcher) mapsOf(thread kernel.Standing, fresh bool) int {
 
 // Made implements uverbs.Watcher.
 func (w *watcher) Made(id any, o uverbs.Watched, c kernel.Caller) {
-	w.File.Made(id, madeOf(&o), w.stack(c, true))
+	w.File.Made(id, w.madeOf(&o, c), w.stack(c, true))
 }
 
 // Changed implements uverbs.Watcher.
 func (w *watcher) Changed(id any, o uverbs.Watched, c kernel.Caller) {
-	w.File.Changed(id, madeOf(&o), w.stack(c, false))
+	w.File.Changed(id, w.madeOf(&o, c), w.stack(c, false))
 }
 
 // Ended implements uverbs.Watcher.
@@ -145,11 +167,14 @@ func (w *watcher) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c k
 // Posting implements uverbs.Watcher.
 func (w *watcher) Posting(q *rxe.QP, c kernel.Caller) { w.File.Posting(q, w.stack(c, false)) }
 
-func madeOf(o *uverbs.Watched) sanitize.Made {
+func (w *watcher) madeOf(o *uverbs.Watched, c kernel.Caller) sanitize.Made {
 	m := sanitize.Made{Kind: o.Kind, Number: o.Key, Receives: o.Receives}
 	switch {
 	case o.Space != nil:
 		m.Region = &sanitize.Region{Start: o.Start, Length: o.Length, Base: o.Base, Memory: o.Space}
+		if thread, ok := c.(kernel.Standing); ok && w.session.SharesMemory() {
+			m.Region.Shared = sanitize.SharedIn(thread.Maps(sanitize.MapsBytes), o.Start, o.Length)
+		}
 	case o.QP != nil:
 		m.QP = &sanitize.QP{
 			QP: o.QP, SendCQ: o.SendCQ, RecvCQ: o.RecvCQ, Depth: o.Cap.MaxSendWR, SignalAll: o.SignalAll, SRQ: o.SRQ,
