@@ -3,6 +3,7 @@ package sanitize
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
@@ -153,11 +154,14 @@ type span struct{ start, length uint64 }
 
 // written notes that the device writes to a range, or may still do so.
 func (p *post) written(w span) {
-	for i := range p.pieces {
-		if c := &p.pieces[i]; w.start < c.start+c.length && c.start < w.start+w.length {
-			p.hashed = false
-		}
+	if w.meets(p.pieces) {
+		p.hashed = false
 	}
+}
+
+// meets reports whether pieces have memory in common with a range.
+func (s *span) meets(pieces []piece) bool {
+	return slices.ContainsFunc(pieces, func(c piece) bool { return s.start < c.start+c.length && c.start < s.start+s.length })
 }
 
 // extent says where the message is.
@@ -195,13 +199,15 @@ func (f *File) oldest(q *rxe.QP, pushed bool) (*object, *post) {
 }
 
 // sum returns the hash of a message: of all of it, or of its beginning and its end.
-func (p *post) sum() (sum uint64, ok bool) {
+func (p *post) sum() (sum uint64, ok bool) { return sumOf(p.pieces) }
+
+func sumOf(pieces []piece) (sum uint64, ok bool) {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	room := rooms.Get().(*[hashedBytes / 2]byte)
 	defer rooms.Put(room)
 	left := uint64(hashedBytes)
-	for _, c := range p.pieces {
+	for _, c := range pieces {
 		for _, part := range []piece{{start: c.start, length: min(c.length, left/2)}, {start: c.start + c.length - min(c.length, left/2), length: min(c.length, left/2)}} {
 			buf := room[:part.length]
 			if len(buf) == 0 {
@@ -214,7 +220,7 @@ func (p *post) sum() (sum uint64, ok bool) {
 		}
 		left -= min(c.length, left)
 	}
-	return h.Sum64(), len(p.pieces) > 0
+	return h.Sum64(), len(pieces) > 0
 }
 
 // countSignals looks whether completions have room, and whether any will come. s.mu is held.
@@ -253,7 +259,7 @@ func (f *File) countSignals(o *object, p *post) {
 func (f *File) Accessed(q *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
 	atomic := f.s.races && need&rxe.AccessRemoteAtomic != 0
 	flag := f.s.races && need&rxe.AccessRemoteWrite != 0 && n <= flagBytes
-	written := f.s.selected[sendBufferChanged] && need&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic) != 0
+	written := (f.s.selected[sendBufferChanged] || f.s.selected[recvBufferTouched]) && need&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic) != 0
 	if !atomic && !written && !flag {
 		return
 	}
@@ -277,6 +283,13 @@ func (f *File) Accessed(q *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
 	for _, q := range f.byQP {
 		for _, p := range q.posts {
 			p.written(w)
+		}
+	}
+	for _, o := range f.objects {
+		for i := range o.recv.waiting {
+			if r := &o.recv.waiting[i]; r.hashed && w.meets(r.pieces) {
+				r.hashed = false
+			}
 		}
 	}
 }

@@ -109,6 +109,42 @@ func TestReceives(t *testing.T) {
 	}
 }
 
+// TestTouched: whether the memory of a posted receive has changed.
+func TestTouched(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(r *rig)
+		want int
+	}{
+		{"as it was", func(*rig) {}, 0},
+		{"changed", func(r *rig) { r.memory[63] = 1 }, 1},
+		{"beside it", func(r *rig) { r.memory[64] = 1 }, 0},
+		{"by the device", func(r *rig) {
+			r.Accessed(r.qp, key, 60, 8, rxe.AccessRemoteWrite)
+			r.memory[63] = 1
+		}, 0},
+		{"by the device, elsewhere", func(r *rig) {
+			r.Accessed(r.qp, key, 64, 8, rxe.AccessRemoteWrite)
+			r.memory[63] = 1
+		}, 1},
+		{"of a region that ended", func(r *rig) { r.Ended("mr", at(9)); r.memory[63] = 1 }, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, recvBufferTouched)
+			a := new(queue)
+			r.Made("a", Made{Kind: kindQP, QP: &QP{QP: r.qp, Depth: depth}, Receives: func() rxe.WaitingRing { return a }}, at(3))
+			a.post(0, 64)
+			a.post(64, 64)
+			r.look(at(9))
+			c.do(r)
+			r.Receiving(r.qp)
+			if found := r.found(); len(found) != c.want {
+				t.Errorf("found %q, want %d", found, c.want)
+			}
+		})
+	}
+}
+
 // TestReceiveCalls: a finding has the calls between which a receive was posted.
 func TestReceiveCalls(t *testing.T) {
 	r := newRig(t, overlappingReceives)

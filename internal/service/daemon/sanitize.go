@@ -70,7 +70,7 @@ func (n *session) newWatcher(pid int, program, device string) *watcher {
 // watchCM has the sanitizer watch an event channel.
 func (n *session) watchCM(f *ucma.File, who trap.Credentials) {
 	if n.sanitizer != nil {
-		f.SetWatcher(cmWatcher{n.newWatcher(who.PID, processName(who.PID), "rdma_cm")})
+		f.SetWatcher(cmWatcher{n.newWatcher(who.PID, processName(who.PID), sanitize.CMDevice)})
 	}
 }
 
@@ -157,6 +157,11 @@ func (w *watcher) Ended(id any, unacked uint32, c kernel.Caller) {
 		w.Unacknowledged(id, unacked, at)
 	}
 	w.File.Ended(id, at)
+}
+
+// Unread implements uverbs.Watcher.
+func (w *watcher) Unread(id any, n uint32, c kernel.Caller) {
+	w.File.Unread(id, n, w.stack(c, false))
 }
 
 // Modified implements uverbs.Watcher.
