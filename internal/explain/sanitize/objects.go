@@ -179,8 +179,8 @@ func (f *File) Unacknowledged(id any, n uint32, at *Stack) {
 	})
 }
 
-// Unread notes that the program destroys a shared receive queue, and has not read n events of it. It
-// had asked for them (srq_limit).
+// Unread notes that the program destroys a shared receive queue, and has not read n events of it.
+// It had asked for them (srq_limit).
 func (f *File) Unread(id any, n uint32, at *Stack) {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()

@@ -54,9 +54,11 @@ func (p *post) uses(key uint32) bool {
 	return false
 }
 
-// Posting notes that a thread is about to post to a queue pair.
+// Posting notes that a thread is about to post to a queue pair; nil: it is not known where.
 func (f *File) Posting(q *rxe.QP, at *Stack) {
-	f.look(at)
+	if at != nil {
+		f.look(at)
+	}
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	if o := f.byQP[q]; o != nil {

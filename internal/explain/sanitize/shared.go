@@ -15,8 +15,8 @@ type Shared struct {
 	Offset uint64
 }
 
-// SharedIn finds a range in the text of /proc/PID/maps (proc(5)). It is shared if one mapping has all
-// of it, and what is written there goes to a file, as to a memfd. nil: there is none.
+// SharedIn finds a range in the text of /proc/PID/maps (proc(5)). It is shared if one mapping has
+// all of it, and what is written there goes to a file, as to a memfd. nil: there is none.
 func SharedIn(maps string, start, length uint64) *Shared {
 	for line := range strings.Lines(maps) {
 		var first, end uint64

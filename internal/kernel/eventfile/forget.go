@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Forget takes back the events about key that the program has not read, and returns how
-// many it has read, and how many not. It waits for the thread that is in a system call on the pipe, so only
-// the program's own requests may call it.
+// Forget takes back the events about key that the program has not read, and returns how many it has
+// read, and how many not. It waits for the thread that is in a system call on the pipe, so only the
+// program's own requests may call it.
 //
 // Records in the pipe tell objects apart by their handle, which the program
 // chose. If it gave two objects the same handle, both lose their events.

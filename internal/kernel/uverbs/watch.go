@@ -18,7 +18,8 @@ type Watcher interface {
 	Made(id any, o Watched, c kernel.Caller)
 	Changed(id any, o Watched, c kernel.Caller)
 	Ended(id any, unacked uint32, c kernel.Caller)
-	// Unread sees that the program destroys a shared receive queue, and has not read n events of it.
+	// Unread sees that the program destroys a shared receive queue, and has not read n events of
+	// it.
 	Unread(id any, n uint32, c kernel.Caller)
 	// Modified sees a change of a queue pair that the program made.
 	Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller)

@@ -30,6 +30,8 @@ type poller struct {
 	policy sched.Polled
 	hit    []bool
 	rung   bool // the guard has a store that waits
+	stops  bool // each store shall wait
+	tids   []int
 	ready  []*queuePair
 	spans  []rxe.Span
 	record [][4]byte
@@ -115,6 +117,9 @@ func (p *poller) run(w *standby.Worker) {
 			return
 		}
 		pause := p.policy.Observe(sched.Now(), found, g.usable.Load())
+		if p.stops && g.usable.Load() {
+			pause = sched.Pause{For: longPause, Guard: true}
+		}
 		thread.UpdateClass(p.policy.Class())
 		if !p.wait(w, pause) {
 			return
@@ -166,6 +171,7 @@ func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 	if r == nil {
 		r = &ringing{}
 	}
+	p.stops = r.stops
 	p.hit = append(p.hit[:0], make([]bool, len(r.words))...)
 	p.c.clock.tick()
 	ok := p.c.pages.take(r.words, func(i int) { p.hit[i], found = true, true })
@@ -177,13 +183,21 @@ func (p *poller) look(w *standby.Worker) (found, inPlace bool) {
 		return false, true
 	}
 	w.Enter()
+	p.tids = p.tids[:0]
 	if p.rung {
-		g.rung(func(page *page) { p.mark(r, page) })
+		g.rung(func(page *page, tid int) {
+			p.mark(r, page)
+			p.tids = append(p.tids, tid)
+		})
 	}
 	served := p.serve(r)
 	if p.rung { // the store needs time to land, or it would wait again
 		g.release()
 		p.rung, served = false, true
+		if p.stops {
+			p.await(r)
+			g.arm()
+		}
 	}
 	return served, w.Leave()
 }
@@ -214,6 +228,7 @@ func (p *poller) serve(r *ringing) (served bool) {
 		}
 	}
 	p.ready = ready
+	defer p.tell(ready)()
 	for len(ready) > 0 {
 		left := ready[:0]
 		for _, q := range ready {

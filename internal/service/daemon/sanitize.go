@@ -12,7 +12,9 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/ucma"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -125,15 +127,15 @@ func (w *watcher) stack(c kernel.Caller, fresh bool) *sanitize.Stack {
 	if !ok {
 		return nil
 	}
-	return &sanitize.Stack{TID: s.TID, PC: s.PC, SP: s.SP, Bytes: s.Bytes, Maps: w.mapsOf(thread, fresh)}
+	return &sanitize.Stack{TID: s.TID, PC: s.PC, SP: s.SP, Bytes: s.Bytes, Maps: w.mapsOf(thread.Maps, fresh)}
 }
 
 // mapsOf returns the index of the process's mappings.
-func (w *watcher) mapsOf(thread kernel.Standing, fresh bool) int {
+func (w *watcher) mapsOf(maps func(most int) string, fresh bool) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if fresh || w.maps < 0 {
-		if text := thread.Maps(sanitize.MapsBytes); text != "" {
+		if text := maps(sanitize.MapsBytes); text != "" {
 			w.maps = w.session.Maps(text)
 		}
 	}
@@ -171,6 +173,22 @@ func (w *watcher) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c k
 
 // Posting implements uverbs.Watcher.
 func (w *watcher) Posting(q *rxe.QP, c kernel.Caller) { w.File.Posting(q, w.stack(c, false)) }
+
+// Rings implements provider.Ringing.
+func (w *watcher) Rings(q *rxe.QP, at *provider.At) {
+	if at == nil {
+		w.File.Posting(q, nil)
+		return
+	}
+	maps := func(most int) string {
+		text, err := procfs.ReadFile(procfs.Path(at.PID, "maps"))
+		if err != nil || len(text) > most {
+			return ""
+		}
+		return string(text)
+	}
+	w.File.Posting(q, &sanitize.Stack{TID: at.TID, PC: at.PC, SP: at.SP, Bytes: at.Bytes, Maps: w.mapsOf(maps, false)})
+}
 
 func (w *watcher) madeOf(o *uverbs.Watched, c kernel.Caller) sanitize.Made {
 	m := sanitize.Made{Kind: o.Kind, Number: o.Key, Receives: o.Receives}

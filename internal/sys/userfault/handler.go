@@ -22,10 +22,12 @@ const (
 	protectWP    = 1          // UFFDIO_WRITEPROTECT_MODE_WP
 	featureWP    = 1          // UFFD_FEATURE_PAGEFAULT_FLAG_WP
 	featureShmem = 1 << 12    // UFFD_FEATURE_WP_HUGETLBFS_SHMEM, Linux 5.19
+	featureTID   = 1 << 8     // UFFD_FEATURE_THREAD_ID
 
 	messageSize  = 32 // struct uffd_msg
 	eventFault   = 0x12
 	faultAddress = 16 // where the address stands
+	faultThread  = 24 // and the number of the thread
 )
 
 // Range is a part of the other process's address space, in whole pages.
@@ -45,7 +47,7 @@ type Handler struct {
 
 // New takes over a userfaultfd, also if it fails. The descriptor does not block.
 func New(fd int) (*Handler, error) {
-	hello := [3]uint64{apiVersion, featureWP | featureShmem, 0}
+	hello := [3]uint64{apiVersion, featureWP | featureShmem | featureTID, 0}
 	if errno := ioctl(fd, apiRequest, unsafe.Pointer(&hello)); errno != 0 {
 		_ = unix.Close(fd) // there is nothing to write back
 		return nil, fmt.Errorf("userfaultfd has no write protection of shared memory (Linux 5.19): %w", errno)
@@ -93,18 +95,19 @@ func (h *Handler) call(request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// Next returns the address of the page of a store that waits and was not returned before.
-func (h *Handler) Next() (addr uint64, ok bool) {
+// Next returns the address of the page of a store that waits and was not returned before, and the
+// number of its thread, as the thread's own PID namespace has it.
+func (h *Handler) Next() (addr uint64, tid int, ok bool) {
 	if !h.enter() {
-		return 0, false
+		return 0, 0, false
 	}
 	defer h.leave()
 	var b [messageSize]byte
 	n, err := unix.Read(h.fd, b[:])
 	if err != nil || n != messageSize || b[0] != eventFault {
-		return 0, false
+		return 0, 0, false
 	}
-	return binary.NativeEndian.Uint64(b[faultAddress:]), true
+	return binary.NativeEndian.Uint64(b[faultAddress:]), int(binary.NativeEndian.Uint32(b[faultThread:])), true
 }
 
 // Close lets all stores go on, when the calls in hand have ended.
