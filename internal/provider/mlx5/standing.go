@@ -12,7 +12,7 @@ import (
 )
 
 // If somebody asks who rings, each store waits, and the thread's stack is read before the store
-// goes on. The next store may come before the guard is armed again. Then nobody knows who made it.
+// goes on. The next store may come before the guard is armed again. Then its thread is not known.
 
 // numbered is a Space of a process with a number.
 type numbered interface{ PID() int }

@@ -48,7 +48,7 @@ type spaceOf struct {
 
 func (s *spaceOf) PID() int { return s.pid }
 
-// rings notes who rang.
+// rings notes the threads that rang.
 type rings struct {
 	rxe.Observer
 	list []*provider.At
@@ -56,8 +56,8 @@ type rings struct {
 
 func (r *rings) Rings(_ *rxe.QP, at *provider.At) { r.list = append(r.list, at) }
 
-// TestStops: if somebody asks who rings, the guard is armed at once, each time, and what was taken
-// is said to be over.
+// TestStops: if somebody asks who rings, the guard is armed at once, each time. In the end no thread
+// stands any more.
 func TestStops(t *testing.T) {
 	a, b := guarded(t)
 	var who rings

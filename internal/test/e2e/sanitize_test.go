@@ -294,9 +294,8 @@ func TestSanitizeAbort(t *testing.T) {
 	}
 }
 
-// TestSanitizeStrangers: of two users of a daemon that work together, each learns from its
-// sanitizer what its own programs do, and nothing of the other's: neither a finding, nor an object,
-// nor a frame.
+// TestSanitizeStrangers: two users of a daemon work together. Each one learns from its sanitizer what
+// its own programs do. Of the other user it has no finding, no object and no frame.
 func TestSanitizeStrangers(t *testing.T) {
 	if !selection.takes(standard) {
 		return
