@@ -3,6 +3,7 @@ package sanitize
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gorxe/gorxe/rxe"
@@ -165,6 +166,22 @@ func TestReceiveCalls(t *testing.T) {
 	}
 	if want := []uint64{6, 7, 3, 5}; !slices.Equal(calls, want) {
 		t.Errorf("calls %d, want %d", calls, want)
+	}
+}
+
+// TestLate: a report of an empty receive queue says by how many receives the peer was late.
+func TestLate(t *testing.T) {
+	r := newRig(t, rnr)
+	peer, a := new(rxe.QP), &queue{popped: 3}
+	r.Made("peer", Made{Kind: kindQP, Number: 9, QP: &QP{QP: peer}, Receives: func() rxe.WaitingRing { return a }}, at(3))
+	r.post(rxe.WRSend, 0, 8, 0)
+	r.post(rxe.WRWrite, 0, 8, 0)
+	r.post(rxe.WRSend, 0, 8, 0)
+	r.Failed(r.qp, &rxe.Failure{Cause: rxe.CauseRNR, Status: rxe.WCRNRRetryErr, Op: rxe.WRSend, PeerQPN: 9, Retries: 2})
+	f := r.s.Report().Findings
+	const want = "queue pair 0x9 was late in 2 retries, by 2 receives (messages took 3 before)"
+	if len(f) != 1 || !strings.HasSuffix(f[0].What, want) {
+		t.Errorf("%+v, want %q", f, want)
 	}
 }
 

@@ -96,6 +96,9 @@ const (
 	// land, 0.2 ms together. Twice: a program that was stopped there delays others' doorbells by as
 	// much. Half: on a busy machine, a store waits twice.
 	landingTries = 100
+	// stoppedPause is how long such a poller waits for a store, which ends the pause. Twice: the
+	// device's clock is 20 ms behind. Half: an idle program costs twice the looks.
+	stoppedPause = 10 * time.Millisecond
 	landingPause = 2 * time.Microsecond
 	// stopTimeout is how long the end of an open waits for its poller. Twice: a program whose
 	// poller is blocked ends 0.1 s later. Half: a busy machine may not run it in time, and its

@@ -118,7 +118,7 @@ func (p *poller) run(w *standby.Worker) {
 		}
 		pause := p.policy.Observe(sched.Now(), found, g.usable.Load())
 		if p.stops && g.usable.Load() {
-			pause = sched.Pause{For: longPause, Guard: true}
+			pause = sched.Pause{For: stoppedPause, Guard: true}
 		}
 		thread.UpdateClass(p.policy.Class())
 		if !p.wait(w, pause) {
