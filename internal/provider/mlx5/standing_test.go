@@ -56,8 +56,8 @@ type rings struct {
 
 func (r *rings) Rings(_ *rxe.QP, at *provider.At) { r.list = append(r.list, at) }
 
-// TestStops: if somebody asks who rings, the guard is armed at once, each time. In the end no thread
-// stands any more.
+// TestStops: if somebody asks who rings, the guard is armed at once, each time. In the end no
+// thread stands any more.
 func TestStops(t *testing.T) {
 	a, b := guarded(t)
 	var who rings

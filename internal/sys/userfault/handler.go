@@ -95,8 +95,8 @@ func (h *Handler) call(request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// Next returns the address of the page of a store that waits and was not returned before. tid is its
-// thread's number, in the PID namespace of the thread.
+// Next returns the address of the page of a store that waits and was not returned before. tid is
+// its thread's number, in the PID namespace of the thread.
 func (h *Handler) Next() (addr uint64, tid int, ok bool) {
 	if !h.enter() {
 		return 0, 0, false

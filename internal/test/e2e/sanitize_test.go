@@ -294,8 +294,8 @@ func TestSanitizeAbort(t *testing.T) {
 	}
 }
 
-// TestSanitizeStrangers: two users of a daemon work together. Each one learns from its sanitizer what
-// its own programs do. Of the other user it has no finding, no object and no frame.
+// TestSanitizeStrangers: two users of a daemon work together. Each one learns from its sanitizer
+// what its own programs do. Of the other user it has no finding, no object and no frame.
 func TestSanitizeStrangers(t *testing.T) {
 	if !selection.takes(standard) {
 		return
