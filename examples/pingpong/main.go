@@ -3,7 +3,7 @@
 // would run in a program of its own, and they would exchange their Info over
 // TCP, say, before they connect.
 //
-// usage: pingpong [-a ADDRESS] [-b ADDRESS] [-n ROUNDS]
+// usage: pingpong [-a ADDRESS] [-b ADDRESS] [-n ROUNDS] [-sanitize CHECKS]
 package main
 
 import (
@@ -25,8 +25,9 @@ func main() {
 	a := flag.String("a", "127.0.0.1", "`address` of the first device")
 	b := flag.String("b", "127.0.0.2", "`address` of the second device")
 	rounds := flag.Int("n", 1000, "round trips")
+	checks := flag.String("sanitize", "", "`checks` for misuse of verbs, as default or all")
 	flag.Parse()
-	if err := pingPong(context.Background(), os.Stdout, *a, *b, *rounds); err != nil {
+	if err := pingPong(context.Background(), os.Stdout, *a, *b, *rounds, *checks); err != nil {
 		fmt.Fprintln(os.Stderr, "pingpong:", err)
 		os.Exit(1)
 	}
@@ -43,12 +44,12 @@ type end struct {
 
 // open opens the device on an address of this host and makes what a queue pair
 // needs. Closing the context destroys it all.
-func open(address string) (_ *end, err error) {
+func open(address, checks string) (_ *end, err error) {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
 		return nil, err
 	}
-	ctx, err := verbsapi.Open(verbsapi.Config{Address: addr})
+	ctx, err := verbsapi.Open(verbsapi.Config{Address: addr, Sanitize: checks})
 	if err != nil {
 		return nil, err
 	}
@@ -105,36 +106,40 @@ func (e *end) receive() error {
 	return err
 }
 
-// send posts a message. It completes only if it fails: it is not signaled.
+// send posts a message. Until its completion, the memory and the place in the send queue are taken.
 func (e *end) send() error {
 	_, err := e.qp.PostSend([]verbsapi.SendWR{{
-		Op:  verbsapi.WRSend,
-		SGL: []verbsapi.SGE{e.out.SGE(0, messageSize)},
+		Op:    verbsapi.WRSend,
+		Flags: verbsapi.SendSignaled,
+		SGL:   []verbsapi.SGE{e.out.SGE(0, messageSize)},
 	}})
 	return err
 }
 
-// wait waits for the next completion and expects a received message.
-func (e *end) wait(ctx context.Context) error {
+// wait waits for n completions, of messages that were sent or received.
+func (e *end) wait(ctx context.Context, n int) error {
 	var wcs [1]verbsapi.WC
-	if _, err := e.cq.Wait(ctx, wcs[:]); err != nil {
-		return err
-	}
-	if wc := wcs[0]; wc.Status != verbsapi.WCSuccess || wc.ByteLen != messageSize {
-		return fmt.Errorf("completion: %s, %d bytes", verbsapi.WCStatusStr(wc.Status), wc.ByteLen)
+	for range n {
+		if _, err := e.cq.Wait(ctx, wcs[:]); err != nil {
+			return err
+		}
+		wc := wcs[0]
+		if short := wc.Opcode&verbsapi.WCRecv != 0 && wc.ByteLen != messageSize; short || wc.Status != verbsapi.WCSuccess {
+			return fmt.Errorf("completion: %s, %d bytes", verbsapi.WCStatusStr(wc.Status), wc.ByteLen)
+		}
 	}
 	return nil
 }
 
 // pingPong sends a message from a to b and back, rounds times. B answers with
 // what it received, so that in the end the message has to come back intact.
-func pingPong(ctx context.Context, w io.Writer, addrA, addrB string, rounds int) (err error) {
-	a, err := open(addrA)
+func pingPong(ctx context.Context, w io.Writer, addrA, addrB string, rounds int, checks string) (err error) {
+	a, err := open(addrA, checks)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.ctx.Close()) }()
-	b, err := open(addrB)
+	b, err := open(addrB, checks)
 	if err != nil {
 		return err
 	}
@@ -146,15 +151,20 @@ func pingPong(ctx context.Context, w io.Writer, addrA, addrB string, rounds int)
 		for i, message := 0, a.out.Bytes(); i < len(message); i++ {
 			message[i] = byte(round + i)
 		}
-		if err := errors.Join(a.receive(), b.receive(), a.send(), b.wait(ctx)); err != nil {
+		if err := errors.Join(a.receive(), b.receive(), a.send(), b.wait(ctx, 1)); err != nil {
 			return err
 		}
 		copy(b.out.Bytes(), b.in.Bytes())
-		if err := errors.Join(b.send(), a.wait(ctx)); err != nil {
+		if err := errors.Join(b.send(), a.wait(ctx, 2), b.wait(ctx, 1)); err != nil {
 			return err
 		}
 		if !bytes.Equal(a.in.Bytes(), a.out.Bytes()) {
 			return fmt.Errorf("round %d: the message came back different", round)
+		}
+	}
+	for _, e := range []*end{a, b} {
+		if m := e.ctx.Misuse(); m.Errors > 0 {
+			return errors.New(m.Text)
 		}
 	}
 	_, err = fmt.Fprintf(w, "%d round trips of %d bytes, all intact\n", rounds, messageSize)

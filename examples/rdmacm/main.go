@@ -1,11 +1,12 @@
 // Command rdmacm connects by address, with package verbsapi/rdmacm: a server echoes one
 // message. The peer may be any program that uses librdmacm.
 //
-// usage: rdmacm [-s] [HOST:PORT]
+// usage: rdmacm [-s] [-sanitize CHECKS] [HOST:PORT]
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -19,12 +20,13 @@ const room = 64 // bytes of a message
 
 func main() {
 	server := flag.Bool("s", false, "serve")
+	checks := flag.String("sanitize", "", "`checks` for misuse of verbs, as default or all")
 	flag.Parse()
 	address := "127.0.0.1:7471"
 	if flag.NArg() > 0 {
 		address = flag.Arg(0)
 	}
-	if err := run(context.Background(), os.Stdout, address, *server, nil); err != nil {
+	if err := run(context.Background(), os.Stdout, address, *server, *checks, nil); err != nil {
 		fmt.Fprintln(os.Stderr, "rdmacm:", err)
 		os.Exit(1)
 	}
@@ -32,12 +34,12 @@ func main() {
 
 // run opens the device of the address, connects, and exchanges one message. It calls
 // listening when clients can connect.
-func run(ctx context.Context, out io.Writer, address string, server bool, listening func()) error {
+func run(ctx context.Context, out io.Writer, address string, server bool, checks string, listening func()) (err error) {
 	addr, err := rdmacm.ResolveAddr(ctx, address)
 	if err != nil {
 		return err
 	}
-	device := verbsapi.Config{} // the interface of the default route
+	device := verbsapi.Config{Sanitize: checks} // the interface of the default route
 	if addr.Addr().IsLoopback() {
 		device.Address = addr.Addr()
 	}
@@ -45,7 +47,12 @@ func run(ctx context.Context, out io.Writer, address string, server bool, listen
 	if err != nil {
 		return err
 	}
-	defer e.ctx.Close() //nolint:errcheck // nothing is lost
+	defer func() {
+		if m := e.ctx.Misuse(); m.Errors > 0 {
+			err = errors.Join(err, errors.New(m.Text))
+		}
+		e.ctx.Close() //nolint:errcheck // nothing is lost
+	}()
 	if !server {
 		conn, err := rdmacm.Dial(ctx, address, e.config("hello"))
 		if err != nil {

@@ -14,13 +14,13 @@ func TestEcho(t *testing.T) {
 	const address = "127.79.0.1:7471"
 	var serverOut, clientOut bytes.Buffer
 	listening, served := make(chan struct{}), make(chan error, 1)
-	go func() { served <- run(ctx, &serverOut, address, true, func() { close(listening) }) }()
+	go func() { served <- run(ctx, &serverOut, address, true, "default", func() { close(listening) }) }()
 	select {
 	case <-listening:
 	case err := <-served:
 		t.Fatal(err)
 	}
-	if err := run(ctx, &clientOut, address, false, nil); err != nil {
+	if err := run(ctx, &clientOut, address, false, "default", nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-served; err != nil {

@@ -205,6 +205,21 @@ type Lender interface {
 	Mappings() string
 }
 
+// Ringing is implemented by an rxe.Observer that wants to know which thread rings. A driver whose
+// doorbells are system calls does not ask.
+type Ringing interface {
+	// Rings sees that what a thread has posted to a queue pair is about to be taken, while the
+	// thread stands at its doorbell. nil: from now on, nobody knows which thread it is.
+	Rings(q *rxe.QP, at *At)
+}
+
+// At is where a thread stands.
+type At struct {
+	PID, TID int
+	PC, SP   uint64
+	Bytes    []byte // of its stack, from SP on
+}
+
 // Context is the driver's part of one open of the device (struct ib_ucontext). Its
 // methods may be called by several threads at once. Errors are errnos, or errors of
 // the engine.

@@ -68,7 +68,7 @@ func (l *lent) write(c kernel.Caller, buf, _ uint64) (int64, error) {
 func (l *lent) serve(page userfault.Range) {
 	for !l.handler.Await(time.Hour) { // a signal may end it
 	}
-	addr, ok := l.handler.Next()
+	addr, _, ok := l.handler.Next()
 	if !ok || !page.Contains(addr) {
 		l.t.Errorf("a store at %#x, %t; want one in %+v", addr, ok, page)
 	}

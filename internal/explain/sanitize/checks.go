@@ -61,6 +61,10 @@ const (
 	raceAtomic           = "race-atomic"
 	overlappingReceives  = "overlapping-receives"
 	eventsUnacknowledged = "events-not-acknowledged"
+	eventIgnored         = "event-ignored"
+	recvBufferTouched    = "recv-buffer-touched"
+	rnrTimerZero         = "rnr-timer-zero"
+	gidLinkLocal         = "gid-link-local"
 )
 
 // checks are all checks, by groups.
@@ -76,6 +80,7 @@ var checks = []Check{
 	{readEarly, "buffers", Error, "data of a READ or atomic is sent before it came", "IBA 10.8.3.3, ibv_post_send(3)", false},
 	{overlappingReads, "buffers", Warning, "two READs or atomics have one target", "IBA 10.8.3.3, ibv_post_send(3)", true},
 	{overlappingReceives, "buffers", Warning, "a receive shares memory with another one, a READ or a send", "IBA 10.8.3.3, ibv_post_recv(3)", true},
+	{recvBufferTouched, "buffers", Warning, "the program changed the memory of a posted receive", "IBA 10.8.3.3, ibv_post_recv(3)", true},
 	{recvTooShort, "buffers", Error, "a message exceeds its receive", "IBA 9.9.3, ibv_post_recv(3)", false},
 	{unmapped, "buffers", Error, "registered memory is not mapped any more", "IBA 10.6.6, ibv_reg_mr(3)", false},
 	{freedWhilePosted, "lifetime", Error, "a region is deregistered while posted", "IBA 10.6.7, ibv_dereg_mr(3)", false},
@@ -85,6 +90,7 @@ var checks = []Check{
 	{cqTooSmall, "queues", Warning, "more signaled work than its queue holds", "IBA 10.8.1, ibv_create_cq(3)", false},
 	{noSignal, "queues", Error, "nothing signaled frees the send queue", "IBA 10.8.6, ibv_post_send(3)", false},
 	{eventsUnacknowledged, "queues", Error, "an object is destroyed, and waits for its events for ever", "ibv_ack_cq_events(3), ibv_get_async_event(3)", false},
+	{eventIgnored, "queues", Warning, "an event of srq_limit was never read", "ibv_modify_srq(3), ibv_get_async_event(3)", false},
 	{badRequest, "queues", Error, "the device refused a work request as malformed", "IBA 11.4.1.1, ibv_post_send(3)", false},
 	{rnr, "queues", Warning, "no receive came before the retries ended", "IBA 9.7.5.2.8, ibv_post_recv(3)", false},
 	{qpAccess, "state", Error, "qp_access_flags lack a right", "IBA 9.7.4.1.3, ibv_modify_qp(3)", false},
@@ -94,6 +100,8 @@ var checks = []Check{
 	{timeoutZero, "state", Warning, "a lost packet is never sent again", "IBA 9.7.6.1.3, ibv_modify_qp(3)", false},
 	{retryZero, "state", Warning, "the first loss ends the connection", "IBA 9.7.5.2.3, ibv_modify_qp(3)", false},
 	{rnrRetryZero, "state", Warning, "the first late receive ends the connection", "IBA 9.7.5.2.8, ibv_modify_qp(3)", false},
+	{rnrTimerZero, "state", Note, "a late receive stops its sender for 0.66 s", "IBA 9.7.5.2.8, ibv_modify_qp(3)", false},
+	{gidLinkLocal, "state", Note, "the path ends at the routers of the link", "IBA A17.4.2, ibv_modify_qp(3)", false},
 	{raceWrite, "races", Warning, "two requests write to the same memory", "IBA 10.8.3.3, ibv_post_send(3)", true},
 	{raceRead, "races", Warning, "a request reads what a WRITE, READ or atomic changes", "IBA 10.8.3.3, ibv_post_send(3)", true},
 	{raceAtomic, "races", Warning, "an atomic beside a WRITE", "IBA 9.4.5, ibv_post_send(3)", true},

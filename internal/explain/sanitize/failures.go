@@ -195,7 +195,26 @@ func (w *work) rnr() {
 		who = w.peer.String()
 		places = append(places, w.peer.history("the peer's queue pair was made")...)
 	}
-	w.find(rnr, fmt.Sprintf("%s found no receive: %s was late in %s", subject, who, plural.Of(int(w.failure.Retries), "retry")), nil, places...)
+	w.find(rnr, fmt.Sprintf("%s found no receive: %s was late in %s%s", subject, who, plural.Of(int(w.failure.Retries), "retry"), w.late()), nil, places...)
+}
+
+// late says by how many receives a peer was late, and how many it had in time.
+func (w *work) late() string {
+	waiting := 0
+	for _, p := range w.qp.posts {
+		if isMessage(p.op) {
+			waiting++
+		}
+	}
+	text := ", by " + plural.Of(waiting, "receive")
+	o := w.peer
+	if o != nil && o.QP.SRQ != nil {
+		o = o.file.objects[o.QP.SRQ]
+	}
+	if o != nil && o.Receives != nil {
+		text += fmt.Sprintf(" (messages took %d before)", o.Receives().Popped())
+	}
+	return text
 }
 
 func (w *work) memory() {

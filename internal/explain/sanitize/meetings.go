@@ -60,7 +60,7 @@ func (f *File) meeting(check string, c, x *claim, form string) {
 	name := func(c *claim) string { return fmt.Sprintf("%s (wr_id %#x) of %s", an(c.p.op), c.p.id, c.by) }
 	first, last := max(c.start, x.start), min(c.start+c.length, x.start+x.length)
 	f.find(check, Finding{
-		What:    fmt.Sprintf(form, name(c), fmt.Sprintf("%d bytes at %#x", last-first, first), name(x)),
+		What:    fmt.Sprintf(form, name(c), fmt.Sprintf("%d bytes at %#x", last-first, first+c.shift), name(x)),
 		Objects: []string{c.by.name(), x.by.name()},
 		Places:  places})
 }

@@ -28,6 +28,7 @@ type Region struct {
 	Start, Length uint64 // in the program's address space
 	Base          uint64 // of the addresses that work requests and peers name
 	Memory        rxe.Memory
+	Shared        *Shared // nil: it is the process's own, or this is not known
 }
 
 // QP is a queue pair.
@@ -179,6 +180,20 @@ func (f *File) Unacknowledged(id any, n uint32, at *Stack) {
 		Objects: []string{o.name()},
 		Places:  slices.Concat([]Place{{What: "it was destroyed", Stack: at}}, o.history("it was made")),
 	})
+}
+
+// Unread notes that the program destroys a shared receive queue, and has not read n events of it.
+// It had asked for them (srq_limit).
+func (f *File) Unread(id any, n uint32, at *Stack) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if o := f.objects[id]; o != nil {
+		f.find(eventIgnored, Finding{
+			What:    fmt.Sprintf("%s is destroyed, and the program has not read %s of it: few receives were left, and nobody posted more", o, plural.Of(n, "event")),
+			Objects: []string{o.name()},
+			Places:  slices.Concat([]Place{{What: "it was destroyed", Stack: at}}, o.history("it was made")),
+		})
+	}
 }
 
 // endRegion remembers a region whose key may still be used. s.mu is held.

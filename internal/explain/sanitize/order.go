@@ -19,6 +19,8 @@ type news struct {
 	// all says that it is not known what the reader learns: then it learns what anybody knows. So
 	// races are missed, and none is found that is not there.
 	all bool
+	by  *object // of a message: its sender, and what it posted
+	p   *post
 }
 
 // opened notes that a process has opened a device. It knows what the others know: perhaps one of
@@ -73,12 +75,13 @@ func (s *Session) hear(p *process, n *news) {
 
 // order is what an object has for the order of requests.
 type order struct {
-	slot     int    // of a QP in the clocks; -1: none
-	fenced   uint64 // of a QP: READs up to this number are over before what is posted now
-	messages []news // of a QP: not received yet
-	lost     bool   // of a QP: some of messages are not kept
-	pushed   []news // of a CQ: not polled yet
-	knows    clock  // what the process knew when it made the object
+	slot     int      // of a QP in the clocks; -1: none
+	fenced   uint64   // of a QP: READs up to this number are over before what is posted now
+	messages []news   // of a QP: not received yet
+	lost     bool     // of a QP: some of messages are not kept
+	pushed   []news   // of a CQ: not polled yet
+	knows    clock    // what the process knew when it made the object
+	head     *receive // of a QP: the receive that the next message takes; nil: not known
 }
 
 // ordered notes what the process knows that has made an object. s.mu is held.
@@ -171,15 +174,24 @@ func (f *File) tell(o *object, p *post) {
 	case !f.s.races || by == nil || !isMessage(p.op):
 	case o.unreliable(): // messages may be lost: a receiver of one may know of the last one
 		f.s.forget(o)
-		o.messages = append(o.messages, f.sent(o, p, by))
+		o.messages = append(o.messages, f.message(o, p, by))
 		f.s.noted++
 	case f.s.noted >= maxNews:
 		f.s.forget(o)
 		o.lost = true
 	case f.s.peer(o) != nil && !o.lost:
-		o.messages = append(o.messages, f.sent(o, p, by))
+		o.messages = append(o.messages, f.message(o, p, by))
 		f.s.noted++
 	}
+}
+
+// message is what a message tells. What it writes, if it is known, is compared when it has come.
+func (f *File) message(o *object, p *post, by *process) news {
+	n := f.sent(o, p, by)
+	if !o.unreliable() && p.op != rxe.WRWriteImm && o.slot >= 0 {
+		n.by, n.p = o, p
+	}
+	return n
 }
 
 // forget drops what the messages of a queue pair tell. s.mu is held.
@@ -249,6 +261,8 @@ func (f *File) received(q *rxe.QP, wc *rxe.WC) {
 	if wc.Status == rxe.WCSuccess {
 		n = f.heard(o, wc)
 	}
+	f.landed(o, &n, wc)
+	n.by, n.p = nil, nil
 	f.notes(o.QP.RecvCQ, n)
 }
 

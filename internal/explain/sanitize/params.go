@@ -30,6 +30,11 @@ const (
 	maxPlaces    = 256  // words that atomics change
 	maxProcesses = 256
 	markBytes    = 16
+	// flagBytes is how long a WRITE may be that its owner waits for by the processor: longer ones
+	// come in any order of their bytes (IBA 10.8.3.3, o9-20). Twice: more races are missed. Half:
+	// programs that wait for a 64-bit word are blamed.
+	flagBytes = 8
+	maxTold   = 256 // queue pairs whose RDMA CM messages are under way
 
 	mapColumns = 6 // of a line of /proc/PID/maps that names a file (proc(5))
 
@@ -65,7 +70,7 @@ const memory = (4*maxObjects+4*maxEnded+maxPosts+maxReceives+4*maxFindings)*Stac
 
 // raceMemory is what a Session takes to look for races: a stack for each claim, and a clock for
 // each of the others. A region and a queue pair have one, too.
-const raceMemory = maxClaims*StackBytes + (maxNews+maxPosts+maxPlaces+maxProcesses+maxObjects)*maxSlots*markBytes
+const raceMemory = maxClaims*StackBytes + (maxNews+maxPosts+maxPlaces+maxProcesses+maxObjects+maxReceives+maxTold)*maxSlots*markBytes
 
 // Memory is what a Session with these checks takes at most, in bytes.
 func (s Selection) Memory() int64 {

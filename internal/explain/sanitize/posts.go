@@ -3,6 +3,7 @@ package sanitize
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
@@ -29,6 +30,8 @@ type post struct {
 	number   uint64 // see mark
 	tells    news   // of an atomic: to the next one on its word; once executed, to its own process
 	executed bool   // of an atomic
+	// tellsOwner: of a WRITE of a flag that has not come. tells is for the owner of the memory.
+	tellsOwner bool
 }
 
 // piece is a range of a region, in the program's address space.
@@ -51,9 +54,11 @@ func (p *post) uses(key uint32) bool {
 	return false
 }
 
-// Posting notes that a thread is about to post to a queue pair.
+// Posting notes that a thread is about to post to a queue pair; nil: it is not known where.
 func (f *File) Posting(q *rxe.QP, at *Stack) {
-	f.look(at)
+	if at != nil {
+		f.look(at)
+	}
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	if o := f.byQP[q]; o != nil {
@@ -186,11 +191,14 @@ type span struct{ start, length uint64 }
 
 // written notes that the device writes to a range, or may still do so.
 func (p *post) written(w span) {
-	for i := range p.pieces {
-		if c := &p.pieces[i]; w.start < c.start+c.length && c.start < w.start+w.length {
-			p.hashed = false
-		}
+	if w.meets(p.pieces) {
+		p.hashed = false
 	}
+}
+
+// meets reports whether pieces have memory in common with a range.
+func (s *span) meets(pieces []piece) bool {
+	return slices.ContainsFunc(pieces, func(c piece) bool { return s.start < c.start+c.length && c.start < s.start+s.length })
 }
 
 // extent says where the message is.
@@ -228,13 +236,15 @@ func (f *File) oldest(q *rxe.QP, pushed bool) (*object, *post) {
 }
 
 // sum returns the hash of a message: of all of it, or of its beginning and its end.
-func (p *post) sum() (sum uint64, ok bool) {
+func (p *post) sum() (sum uint64, ok bool) { return sumOf(p.pieces) }
+
+func sumOf(pieces []piece) (sum uint64, ok bool) {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	room := rooms.Get().(*[hashedBytes / 2]byte)
 	defer rooms.Put(room)
 	left := uint64(hashedBytes)
-	for _, c := range p.pieces {
+	for _, c := range pieces {
 		n := min(c.length, left)
 		first := min(n, left/2)
 		for _, part := range []span{{c.start, first}, {c.start + c.length - (n - first), n - first}} {
@@ -249,7 +259,7 @@ func (p *post) sum() (sum uint64, ok bool) {
 		}
 		left -= n
 	}
-	return h.Sum64(), len(p.pieces) > 0
+	return h.Sum64(), len(pieces) > 0
 }
 
 // countSignals looks whether completions have room, and whether any will come. s.mu is held.
@@ -287,14 +297,17 @@ func (f *File) countSignals(o *object, p *post) {
 // Accessed implements rxe.Observer. Where the device itself writes, a message may change.
 func (f *File) Accessed(q *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
 	atomic := f.s.races && need&rxe.AccessRemoteAtomic != 0
-	written := f.s.selected[sendBufferChanged] && need&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic) != 0
-	if !atomic && !written {
+	flag := f.s.races && need&rxe.AccessRemoteWrite != 0 && n <= flagBytes
+	written := (f.s.selected[sendBufferChanged] || f.s.selected[recvBufferTouched]) && need&(rxe.AccessLocalWrite|rxe.AccessRemoteWrite|rxe.AccessRemoteAtomic) != 0
+	if !atomic && !written && !flag {
 		return
 	}
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	if o := f.byQP[q]; atomic && o != nil {
 		f.executed(o, key, va)
+	} else if flag && o != nil {
+		f.flagged(o, key, va)
 	}
 	if !written {
 		return
@@ -309,6 +322,13 @@ func (f *File) Accessed(q *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
 	for _, q := range f.byQP {
 		for _, p := range q.posts {
 			p.written(w)
+		}
+	}
+	for _, o := range f.objects {
+		for i := range o.recv.waiting {
+			if r := &o.recv.waiting[i]; r.hashed && w.meets(r.pieces) {
+				r.hashed = false
+			}
 		}
 	}
 }

@@ -23,6 +23,7 @@ type claim struct {
 	p  *post
 	space
 	span
+	shift uint64 // from start to the address in the program, which differ in a file
 	use   use
 	local bool
 	// late: the data of a READ or atomic comes after what later requests do, unless a fence is
@@ -31,11 +32,22 @@ type claim struct {
 	via  keyName
 }
 
-// space is an address space. Of a peer in another run only its address and the key are known.
+// space is an address space, or a file that processes share. Of a peer in another run only its
+// address and the key are known.
 type space struct {
 	pid  int
+	file SharedFile
 	host wire.GID
 	key  uint32
+}
+
+// at says where memory of a region is that begins at an address of the program.
+func (c *claim) at(o *object, start, length uint64) {
+	c.space, c.span = space{pid: o.file.pid}, span{start, length}
+	if s := o.Region.Shared; s != nil {
+		c.space, c.start = space{file: s.SharedFile}, start-o.Region.Start+s.Offset
+		c.shift = start - c.start
+	}
 }
 
 func (a *claim) overlaps(b *claim) bool {
@@ -54,7 +66,10 @@ func (f *File) race(o *object, p *post) {
 	if r := s.regionOf(o, p.rkey); r != nil {
 		by.learn(r.knows)
 	}
+	flag := (p.op == rxe.WRWrite || p.op == rxe.WRAtomicWrite) && p.length > 0 && p.length <= flagBytes
 	switch {
+	case flag && s.peer(o) != nil:
+		p.tells, p.tellsOwner = f.sent(o, p, by), true
 	case !isAtomic(p.op):
 	case s.peer(o) == nil: // in another run, where nobody sees its order
 		p.tells = news{slot: -1, all: true}
@@ -83,11 +98,15 @@ func (s *Session) regionOf(o *object, rkey uint32) *object {
 func (f *File) claimed(list []claim, o *object, p *post) []claim {
 	if sends(p.op) || returns(p.op) {
 		for i := range p.pieces[:min(len(p.pieces), maxPieces)] {
-			c := claim{by: o, p: p, space: space{pid: f.pid}, span: span{p.pieces[i].start, p.pieces[i].length}, local: true, via: keyName{f.device, p.pieces[i].key}}
+			piece := &p.pieces[i]
+			c := claim{by: o, p: p, local: true, via: keyName{f.device, piece.key}}
 			if returns(p.op) {
 				c.use, c.late = useWrite, true
 			}
-			list = append(list, c)
+			if r := f.region(piece.key); r != nil {
+				c.at(r, piece.start, piece.length)
+				list = append(list, c)
+			}
 		}
 	}
 	c := claim{by: o, p: p, span: span{p.remote, p.length}}
@@ -109,10 +128,24 @@ func (f *File) claimed(list []claim, o *object, p *post) []claim {
 		return append(list, c)
 	}
 	c.pid, c.via = peer.file.pid, keyName{peer.file.device, p.rkey}
-	if r := peer.file.region(p.rkey); r != nil {
-		c.start += r.Region.Start - r.Region.Base
+	if r := peer.file.named(p); r != nil {
+		c.at(r, p.remote+r.Region.Start-r.Region.Base, p.length)
 	}
 	return append(list, c)
+}
+
+// named returns the region whose memory a request of a peer names. Of a window, it is the oldest
+// one with such an address.
+func (f *File) named(p *post) (found *object) {
+	if r := f.region(p.rkey); r != nil {
+		return r
+	}
+	for _, o := range f.objects {
+		if r := o.Region; r != nil && p.remote >= r.Base && p.remote-r.Base < r.Length && (found == nil || o.number < found.number) {
+			found = o
+		}
+	}
+	return found
 }
 
 // compare finds the claims with which a new one conflicts. s.mu is held.
@@ -123,7 +156,8 @@ func (s *Session) compare(f *File, c *claim, by *process) {
 			continue
 		}
 		switch {
-		case x.local && c.local && !x.p.done: // overlapping-reads and read-early find these
+		case x.local && c.local && !x.p.done && x.shift == c.shift && x.by.file.pid == c.by.file.pid:
+			// overlapping-reads and read-early find these
 		case x.use == useRead || c.use == useRead:
 			f.meeting(raceRead, c, x, "%s uses %s, which %s also uses: nothing orders the two")
 		case x.use == useAtomic || c.use == useAtomic:
@@ -150,6 +184,30 @@ func (a *claim) over(c *claim, knows clock) bool {
 	// A queue pair executes its requests in order, and the data of READs comes in order (IBA
 	// 10.8.3.3).
 	return !a.late || a.p.number <= a.by.fenced || a.local && c.local && c.late
+}
+
+// landed compares what a message has written into a receive with the requests of others. It comes
+// behind what its sender knew, and what the receiver knew when it posted the receive. s.mu is held.
+func (f *File) landed(o *object, n *news, wc *rxe.WC) {
+	r := o.head
+	if o.head = nil; n.p == nil || r == nil {
+		return
+	}
+	both := process{knows: n.more, shared: true}
+	both.learn(r.knows)
+	left := uint64(wc.ByteLen)
+	for i := range r.pieces[:min(len(r.pieces), maxPieces)] {
+		piece := &r.pieces[i]
+		region := f.region(piece.key)
+		if region == nil || left == 0 {
+			return
+		}
+		c := claim{by: n.by, p: n.p, use: useWrite, via: keyName{f.device, piece.key}}
+		c.at(region, piece.start, min(piece.length, left))
+		left -= min(piece.length, left)
+		f.s.compare(n.by.file, &c, &both)
+		f.s.claim(&c)
+	}
 }
 
 // claim keeps a claim for later ones. One of the same queue pair that lasts as long is replaced.
@@ -208,6 +266,25 @@ func (f *File) executed(o *object, key uint32, va uint64) {
 		return
 	}
 	f.s.places[at] = after
+}
+
+// flagged notes that a WRITE of a peer to a flag comes. The flag tells its owner what the writer
+// knew, and that what it wrote before is there, as the owner may wait for the flag without a
+// request. s.mu is held.
+func (f *File) flagged(o *object, key uint32, va uint64) {
+	peer, by := f.s.peer(o), f.s.processes[f.pid]
+	if peer == nil || by == nil {
+		return
+	}
+	for _, p := range peer.posts {
+		if p.tellsOwner && p.rkey == key && p.remote == va {
+			p.tellsOwner = false
+			p.tells.mark.done--
+			f.s.hear(by, &p.tells)
+			p.tells = news{slot: -1}
+			return
+		}
+	}
 }
 
 // place is a word that atomics change.

@@ -83,6 +83,28 @@ func (w *parties) atomic(a, b int, va uint64) {
 	w.all[b].Accessed(w.qps[[2]int{b, a % 10}], uint32(b), va, 8, rxe.AccessRemoteAtomic)
 }
 
+// land has the memory of an owner written by a WRITE of a that was posted to b.
+func (w *parties) land(a, b int, va uint64) {
+	w.all[b].Accessed(w.qps[[2]int{b, a % 10}], uint32(b), va, 8, rxe.AccessRemoteWrite)
+}
+
+// receives gives b a receive queue for the messages of a, and posts a receive of 8 bytes at va.
+func (w *parties) receives(b, a int, va uint64) {
+	ring := &queue{key: w.all[b].key}
+	w.all[b].byQP[w.qps[[2]int{b, a}]].Receives = func() rxe.WaitingRing { return ring }
+	ring.post(va, 8)
+}
+
+// takes has a message of a arrive that takes this receive.
+func (w *parties) takes(a, b int) {
+	q := w.qps[[2]int{b, a}]
+	w.all[b].Receiving(q)
+	w.all[b].Completed(q, rxe.WC{Status: rxe.WCSuccess, Opcode: rxe.WCRecv, ByteLen: 8}, true)
+}
+
+// end is the number of an end of RDMA CM.
+func end(n uint32) CMEnd { return CMEnd{"10.0.0.1", n} }
+
 func (w *parties) found() (names []string) {
 	for _, f := range w.Report().Findings {
 		names = append(names, f.Check)
@@ -251,6 +273,118 @@ func TestRaces(t *testing.T) {
 			write(w, 1, 8)
 			w.post(2, 3, rxe.WRWrite, 33, 8, 64, 0)
 		}, []string{raceWrite}},
+		{"a flag that the owner waits for", func(w *parties) {
+			write(w, 1, 8)
+			w.complete(1, 3)
+			w.post(1, 2, rxe.WRWrite, 2, 2048, 128, 0)
+			w.land(1, 2, 2048)
+			write(w, 2, 8)
+		}, nil},
+		{"a flag, before what it tells of has completed", func(w *parties) {
+			write(w, 1, 8)
+			w.post(1, 2, rxe.WRWrite, 2, 2048, 128, 0)
+			w.land(1, 2, 2048)
+			write(w, 2, 8)
+		}, []string{raceWrite}},
+		{"a flag that has not come", func(w *parties) {
+			write(w, 1, 8)
+			w.complete(1, 3)
+			w.post(1, 2, rxe.WRWrite, 2, 2048, 128, 0)
+			write(w, 2, 8)
+		}, []string{raceWrite}},
+		{"the flag itself", func(w *parties) {
+			write(w, 1, 8)
+			w.land(1, 3, 8)
+			w.post(3, 2, rxe.WRRead, 2, 64, 8, 0)
+		}, []string{raceWrite}},
+		{"a receive that a peer writes", func(w *parties) {
+			w.receives(3, 1, 8)
+			write(w, 2, 8)
+			send(w, 1, 3, 0)
+			w.takes(1, 3)
+		}, []string{raceWrite}},
+		{"a receive that a peer writes later", func(w *parties) {
+			w.receives(3, 1, 8)
+			send(w, 1, 3, 0)
+			w.takes(1, 3)
+			write(w, 2, 8)
+		}, []string{raceWrite}},
+		{"a receive beside what a peer writes", func(w *parties) {
+			w.receives(3, 1, 8)
+			write(w, 2, 16)
+			send(w, 1, 3, 0)
+			w.takes(1, 3)
+		}, nil},
+		{"a receive that is polled, and its peer told", func(w *parties) {
+			w.receives(3, 1, 8)
+			send(w, 1, 3, 0)
+			w.takes(1, 3)
+			send(w, 3, 2, 0)
+			w.message(3, 2)
+			write(w, 2, 8)
+		}, nil},
+		{"a receive that is posted when the WRITE is known", func(w *parties) {
+			write(w, 2, 8)
+			send(w, 2, 3, 0)
+			w.message(2, 3)
+			w.receives(3, 1, 8)
+			send(w, 1, 3, 0)
+			w.takes(1, 3)
+		}, nil},
+		{"a receive that is posted before the WRITE is known", func(w *parties) {
+			w.receives(3, 1, 8)
+			w.all[3].look(at(9))
+			write(w, 2, 8)
+			send(w, 2, 3, 0)
+			w.message(2, 3)
+			send(w, 1, 3, 0)
+			w.takes(1, 3)
+		}, []string{raceWrite}},
+		{"RDMA CM, polled", func(w *parties) {
+			write(w, 1, 8)
+			w.complete(1, 3)
+			w.all[1].Told(end(12))
+			w.all[2].Heard(end(12))
+			write(w, 2, 8)
+		}, nil},
+		{"RDMA CM, not polled", func(w *parties) {
+			write(w, 1, 8)
+			w.all[1].waiting = 1
+			w.complete(1, 3)
+			w.all[1].Told(end(12))
+			w.all[2].Heard(end(12))
+			write(w, 2, 8)
+		}, []string{raceWrite}},
+		{"RDMA CM, told before", func(w *parties) {
+			w.all[1].Told(end(12))
+			write(w, 1, 8)
+			w.complete(1, 3)
+			w.all[2].Heard(end(12))
+			write(w, 2, 8)
+		}, []string{raceWrite}},
+		{"RDMA CM, by a peer that nobody watches", func(w *parties) {
+			write(w, 1, 8)
+			w.complete(1, 3)
+			w.all[1].Told(end(12))
+			w.all[2].Heard(end(13))
+			write(w, 2, 8)
+		}, nil},
+		{"another mapping of the same memory", func(w *parties) {
+			file := SharedFile{"00:01", "7"}
+			for i, start := range []uint64{1 << 20, 1 << 21} {
+				key := uint32(33 + i)
+				w.all[3].Made(key, Made{Kind: kindMR, Number: key, Region: &Region{Start: start, Base: start, Length: 64, Shared: &Shared{file, 128}}}, at(1))
+				w.post(1+i, 3, rxe.WRWrite, int(key), start+8, 64, 0)
+			}
+		}, []string{raceWrite}},
+		{"another mapping of the memory beside", func(w *parties) {
+			file := SharedFile{"00:01", "7"}
+			for i, start := range []uint64{1 << 20, 1 << 21} {
+				key := uint32(33 + i)
+				w.all[3].Made(key, Made{Kind: kindMR, Number: key, Region: &Region{Start: start, Base: start, Length: 64, Shared: &Shared{file, 128 + uint64(64*i)}}}, at(1))
+				w.post(1+i, 3, rxe.WRWrite, int(key), start+8, 64, 0)
+			}
+		}, nil},
 		{"a message from a process that nobody watches", func(w *parties) {
 			write(w, 1, 8)
 			w.complete(1, 3)
@@ -300,6 +434,12 @@ func TestRacesBounded(t *testing.T) {
 	}
 	if n := len(w.slots); n != maxSlots {
 		t.Errorf("%d slots", n)
+	}
+	for n := range uint32(2 * maxTold) {
+		w.all[1].Told(end(n))
+	}
+	if n := len(w.told); n != maxTold {
+		t.Errorf("%d ends of connections", n)
 	}
 	for pid := range 2 * maxProcesses {
 		w.Open(100+pid, "program", "rxe0")

@@ -22,11 +22,21 @@ type receive struct {
 	pieces []piece
 	after  *Stack // a trapped call of the program, after which it was posted
 	before *Stack // the same, before which it was posted; nil: not known
+	knows  clock  // what the process knew when it was posted, or later
+	// hash is of its memory when it was seen. With hashed unset it is not compared: the device may
+	// have written there, or it could not be read.
+	hash   uint64
+	hashed bool
+}
+
+// sees reports whether a check needs to know what waits.
+func (s *Session) sees() bool {
+	return s.selected[overlappingReceives] || s.selected[recvBufferTouched] || s.races
 }
 
 // look looks at all receive queues of the process, in a trapped call.
 func (f *File) look(at *Stack) {
-	if !f.s.selected[overlappingReceives] {
+	if !f.s.sees() {
 		return
 	}
 	f.s.mu.Lock()
@@ -48,7 +58,7 @@ func (f *File) look(at *Stack) {
 
 // lookAt looks at the receive queue of a queue pair, which is locked.
 func (f *File) lookAt(q *rxe.QP) {
-	if !f.s.selected[overlappingReceives] {
+	if !f.s.sees() {
 		return
 	}
 	f.s.mu.Lock()
@@ -63,7 +73,23 @@ func (f *File) lookAt(q *rxe.QP) {
 }
 
 // Receiving implements rxe.Observer.
-func (f *File) Receiving(q *rxe.QP) { f.lookAt(q) }
+func (f *File) Receiving(q *rxe.QP) {
+	f.lookAt(q)
+	f.touched(q)
+	if !f.s.races {
+		return
+	}
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	// Of a shared queue, another queue pair may take it.
+	if o := f.byQP[q]; o != nil && o.Receives != nil {
+		o.head = nil
+		if w := o.recv.waiting; len(w) > 0 && w[0].index == o.Receives().Popped() {
+			head := w[0]
+			o.head = &head
+		}
+	}
+}
 
 // lookInto looks for new receives in a queue.
 func (f *File) lookInto(o *object, ring rxe.WaitingRing, at *Stack) {
@@ -78,19 +104,83 @@ func (f *File) lookInto(o *object, ring rxe.WaitingRing, at *Stack) {
 			lists = append(lists, slices.Clone(w.SGL))
 		}
 	})
+	f.hashes(found, lists)
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	o.recv.looked = now
 	f.taken(o)
+	by := f.s.processes[f.pid]
+	if by != nil && f.s.races && len(found) > 0 {
+		f.s.look(by)
+	}
 	for i := range found {
 		if r := &found[i]; r.index >= o.recv.next && f.s.receives < maxReceives {
 			r.pieces = f.pieces(lists[i])
 			f.overlaps(o, r)
+			if by != nil && f.s.races {
+				r.knows = by.keep()
+			}
 			o.recv.waiting = append(o.recv.waiting, *r)
 			f.s.receives++
 		}
 	}
 	o.recv.next = max(o.recv.next, next)
+}
+
+// hashes reads the memory of new receives.
+func (f *File) hashes(found []receive, lists [][]rxe.SGE) {
+	if !f.s.selected[recvBufferTouched] {
+		return
+	}
+	for i := range found {
+		f.s.mu.Lock()
+		pieces, writes := f.pieces(lists[i]), f.writes
+		f.s.mu.Unlock()
+		hash, ok := sumOf(pieces)
+		f.s.mu.Lock()
+		found[i].hash, found[i].hashed = hash, ok && writes == f.writes && !f.isWritten(pieces)
+		f.s.mu.Unlock()
+	}
+}
+
+// isWritten reports whether the device was about to write there. s.mu is held.
+func (f *File) isWritten(pieces []piece) bool {
+	return slices.ContainsFunc(f.written[:], func(w span) bool { return w.meets(pieces) })
+}
+
+// touched finds out whether the program has changed the memory of the receive that a message is
+// about to take.
+func (f *File) touched(q *rxe.QP) {
+	if !f.s.selected[recvBufferTouched] {
+		return
+	}
+	f.s.mu.Lock()
+	o := f.byQP[q]
+	if o != nil && o.QP.SRQ != nil {
+		o = f.objects[o.QP.SRQ]
+	}
+	var r receive
+	if o != nil && len(o.recv.waiting) > 0 {
+		r = o.recv.waiting[0]
+	}
+	f.s.mu.Unlock()
+	if !r.hashed {
+		return
+	}
+	hash, ok := sumOf(r.pieces)
+	if !ok || hash == r.hash {
+		return
+	}
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if w := o.recv.waiting; len(w) == 0 || w[0].index != r.index || !w[0].hashed || gone(o, &r) {
+		return // a message has come meanwhile, or the device writes there
+	}
+	f.find(recvBufferTouched, Finding{
+		What:    fmt.Sprintf("the program changed the memory of a receive of %s, %s at %#x, before a message came", o, plural.Of(r.pieces[0].length, "byte"), r.pieces[0].start),
+		Objects: []string{o.name()},
+		Places:  r.posted("the receive"),
+	})
 }
 
 // taken forgets the receives that have left a queue. s.mu is held.
@@ -124,6 +214,9 @@ func (f *File) unregistered(key uint32) {
 // before and waits still is under way now: another thread may have taken it meanwhile, and its
 // memory may be in use again. So each queue is asked what it has left.
 func (f *File) overlaps(o *object, r *receive) {
+	if !f.s.selected[overlappingReceives] {
+		return
+	}
 	for _, other := range f.objects {
 		if other.Receives == nil || len(other.recv.waiting) == 0 {
 			continue

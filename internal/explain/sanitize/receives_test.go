@@ -1,7 +1,9 @@
 package sanitize
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gorxe/gorxe/rxe"
@@ -13,6 +15,7 @@ type queue struct {
 	list   []span
 	popped uint64
 	alone  bool
+	key    uint32 // 0: that of the rig
 	meant  func() // if not nil, it runs when the queue is looked at
 }
 
@@ -22,7 +25,7 @@ func (q *queue) Alone() bool                     { return q.alone }
 
 func (q *queue) Waits(from uint64, see func(uint64, *rxe.RecvWQE)) uint64 {
 	for i := max(from, q.popped); i < uint64(len(q.list)); i++ {
-		see(i, &rxe.RecvWQE{SGL: []rxe.SGE{{Addr: q.list[i].start, Length: uint32(q.list[i].length), LKey: wire.LKey(key)}}})
+		see(i, &rxe.RecvWQE{SGL: []rxe.SGE{{Addr: q.list[i].start, Length: uint32(q.list[i].length), LKey: wire.LKey(cmp.Or(q.key, key))}}})
 	}
 	if q.meant != nil {
 		q.meant()
@@ -107,6 +110,42 @@ func TestReceives(t *testing.T) {
 	}
 }
 
+// TestTouched: whether the memory of a posted receive has changed.
+func TestTouched(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(r *rig)
+		want int
+	}{
+		{"as it was", func(*rig) {}, 0},
+		{"changed", func(r *rig) { r.memory[63] = 1 }, 1},
+		{"beside it", func(r *rig) { r.memory[64] = 1 }, 0},
+		{"by the device", func(r *rig) {
+			r.Accessed(r.qp, key, 60, 8, rxe.AccessRemoteWrite)
+			r.memory[63] = 1
+		}, 0},
+		{"by the device, elsewhere", func(r *rig) {
+			r.Accessed(r.qp, key, 64, 8, rxe.AccessRemoteWrite)
+			r.memory[63] = 1
+		}, 1},
+		{"of a region that ended", func(r *rig) { r.Ended("mr", at(9)); r.memory[63] = 1 }, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, recvBufferTouched)
+			a := new(queue)
+			r.Made("a", Made{Kind: kindQP, QP: &QP{QP: r.qp, Depth: depth}, Receives: func() rxe.WaitingRing { return a }}, at(3))
+			a.post(0, 64)
+			a.post(64, 64)
+			r.look(at(9))
+			c.do(r)
+			r.Receiving(r.qp)
+			if found := r.found(); len(found) != c.want {
+				t.Errorf("found %q, want %d", found, c.want)
+			}
+		})
+	}
+}
+
 // TestReceiveCalls: a finding has the calls between which a receive was posted.
 func TestReceiveCalls(t *testing.T) {
 	r := newRig(t, overlappingReceives)
@@ -127,6 +166,22 @@ func TestReceiveCalls(t *testing.T) {
 	}
 	if want := []uint64{6, 7, 3, 5}; !slices.Equal(calls, want) {
 		t.Errorf("calls %d, want %d", calls, want)
+	}
+}
+
+// TestLate: a report of an empty receive queue says by how many receives the peer was late.
+func TestLate(t *testing.T) {
+	r := newRig(t, rnr)
+	peer, a := new(rxe.QP), &queue{popped: 3}
+	r.Made("peer", Made{Kind: kindQP, Number: 9, QP: &QP{QP: peer}, Receives: func() rxe.WaitingRing { return a }}, at(3))
+	r.post(rxe.WRSend, 0, 8, 0)
+	r.post(rxe.WRWrite, 0, 8, 0)
+	r.post(rxe.WRSend, 0, 8, 0)
+	r.Failed(r.qp, &rxe.Failure{Cause: rxe.CauseRNR, Status: rxe.WCRNRRetryErr, Op: rxe.WRSend, PeerQPN: 9, Retries: 2})
+	f := r.s.Report().Findings
+	const want = "queue pair 0x9 was late in 2 retries, by 2 receives (messages took 3 before)"
+	if len(f) != 1 || !strings.HasSuffix(f[0].What, want) {
+		t.Errorf("%+v, want %q", f, want)
 	}
 }
 

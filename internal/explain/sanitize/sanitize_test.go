@@ -260,6 +260,23 @@ func TestFound(t *testing.T) {
 		{"settings", func(r *rig) {
 			r.Modified(r.qp, &rxe.QPAttr{}, rxe.QPAttrTimeout|rxe.QPAttrRetryCnt|rxe.QPAttrRNRRetry, at(5))
 		}, []string{timeoutZero, retryZero, rnrRetryZero}},
+		{"the longest RNR timer", func(r *rig) { r.Modified(r.qp, &rxe.QPAttr{}, rxe.QPAttrMinRNRTimer, at(5)) }, []string{rnrTimerZero}},
+		{"another RNR timer", func(r *rig) { r.Modified(r.qp, &rxe.QPAttr{MinRNRTimer: 1}, rxe.QPAttrMinRNRTimer, at(5)) }, nil},
+		{"the RNR timer of RDMA CM", func(r *rig) {
+			r.s.Open(r.pid, "program", CMDevice)
+			r.Modified(r.qp, &rxe.QPAttr{}, rxe.QPAttrMinRNRTimer, at(5))
+		}, nil},
+		{"a path within the link", func(r *rig) {
+			r.Modified(r.qp, &rxe.QPAttr{AH: rxe.AHAttr{DGID: wire.GID{0: 0xfe, 1: 0x80, 15: 1}}}, rxe.QPAttrAV, at(5))
+		}, []string{gidLinkLocal}},
+		{"a path to an IPv4 address", func(r *rig) {
+			r.Modified(r.qp, &rxe.QPAttr{AH: rxe.AHAttr{DGID: wire.GID{10: 0xff, 11: 0xff, 12: 10, 15: 1}}}, rxe.QPAttrAV, at(5))
+		}, nil},
+		{"an event of an SRQ that was not read", func(r *rig) {
+			r.Made("srq", Made{Kind: "shared receive queue"}, at(5))
+			r.Unread("srq", 1, at(6))
+			r.Ended("srq", at(6))
+		}, []string{eventIgnored}},
 		{"other settings", func(r *rig) { r.Modified(r.qp, &rxe.QPAttr{}, rxe.QPAttrState, at(5)) }, nil},
 		{"left", func(r *rig) { r.Ended("qp", at(5)); r.Ended("cq", at(5)); r.Close(false) }, []string{leak}},
 		{"all left, as the device is gone", func(r *rig) { r.Close(true) }, nil},
@@ -393,9 +410,9 @@ func TestTable(t *testing.T) {
 
 // TestSelection: the value of --sanitize.
 func TestSelection(t *testing.T) {
-	every, off := len(checks), 5
+	every, off := len(checks), 6
 	for text, want := range map[string]int{
-		"all": every, "": every - off, "default": every - off, "-leak": every - off - 1, "all,-races": every - 3, "races": 3, "all,-keys": every - 7, "leak": 1, "keys,-key-range": 6, "queues,rnr": 6,
+		"all": every, "": every - off, "default": every - off, "-leak": every - off - 1, "all,-races": every - 3, "races": 3, "all,-keys": every - 7, "leak": 1, "keys,-key-range": 6, "queues,rnr": 7,
 	} {
 		s, err := ParseSelection(text)
 		n := 0

@@ -29,6 +29,8 @@ type Session struct {
 	regions  map[keyName]*object
 	ended    []*object // regions that were deregistered, the oldest first
 	fetches  []claim   // local ranges of READs and atomics under way
+	// connecting has the processes that use RDMA CM, which chooses min_rnr_timer for them.
+	connecting map[int]bool
 
 	// If races are looked for (order.go):
 	races     bool // a check of them is selected. It does not change.
@@ -38,6 +40,7 @@ type Session struct {
 	numbers   []uint64         // of the last request of each slot
 	places    map[place]news   // what the next atomic there learns
 	noted     int              // news in messages and completion queues
+	told      map[CMEnd]clock  // what ends of connections said last
 }
 
 // qpName is what a peer calls a queue pair of this run.
@@ -55,7 +58,7 @@ type keyName struct {
 // New returns a Session that makes these checks.
 func New(selected Selection, now func() time.Time) *Session {
 	return &Session{selected: selected, now: now, found: make(map[string]int), qps: make(map[qpName]*object), regions: make(map[keyName]*object),
-		races: selected.races(), processes: make(map[int]*process), places: make(map[place]news)}
+		connecting: make(map[int]bool), races: selected.races(), processes: make(map[int]*process), places: make(map[place]news), told: make(map[CMEnd]clock)}
 }
 
 // File is what one process has of one device.
@@ -80,11 +83,17 @@ type File struct {
 // completion of it. It must not block.
 func (f *File) OnError(do func()) { f.failed = do }
 
+// CMDevice is the name of the device of RDMA CM for Open.
+const CMDevice = "rdma_cm"
+
 // Open returns the File of a device that a process opens.
 func (s *Session) Open(pid int, program, device string) *File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opened(pid)
+	if device == CMDevice && len(s.connecting) < maxProcesses {
+		s.connecting[pid] = true
+	}
 	return &File{s: s, pid: pid, program: program, device: device,
 		objects: make(map[any]*object), byQP: make(map[*rxe.QP]*object)}
 }

@@ -47,6 +47,12 @@ func (f *File) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, at *St
 	if mask&rxe.QPAttrRNRRetry != 0 && attr.RNRRetry == 0 {
 		find(rnrRetryZero, "rnr_retry 0: it fails when its peer has no receive for a message")
 	}
+	if mask&rxe.QPAttrMinRNRTimer != 0 && attr.MinRNRTimer == 0 && !f.s.connecting[f.pid] {
+		find(rnrTimerZero, "min_rnr_timer 0, the longest: a sender whose message finds no receive waits for 655 ms")
+	}
+	if dgid := attr.AH.DGID.Addr(); mask&rxe.QPAttrAV != 0 && dgid.IsLinkLocalUnicast() {
+		find(gidLinkLocal, fmt.Sprintf("a path to %v, which is link-local: no router forwards its packets", dgid))
+	}
 }
 
 // set notes what the peer's attributes have to fit.

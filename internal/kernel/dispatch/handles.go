@@ -31,12 +31,14 @@ type Object struct {
 
 	// How many of its events the program has read, known once it is destroyed.
 	AsyncReported, CompReported uint32
+	AsyncUnread                 uint32 // how many it has not read
 }
 
 // EventSink is a file that carries events of objects.
 type EventSink interface {
-	// Forget takes back the unread events of an object, and returns how many were read.
-	Forget(key any) uint32
+	// Forget takes back the unread events of an object, and returns how many were read, and how
+	// many not.
+	Forget(key any) (reported, unread uint32)
 }
 
 // Resource is the engine's side of an object.
@@ -77,7 +79,7 @@ func (o *Object) Destroy(closing bool) error {
 	}
 	o.Res = nil
 	if o.Async != nil {
-		o.AsyncReported = o.Async.Forget(o)
+		o.AsyncReported, o.AsyncUnread = o.Async.Forget(o)
 	}
 	return nil
 }

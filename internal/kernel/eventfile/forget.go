@@ -7,26 +7,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Forget takes back the events about key that the program has not read, and returns how
-// many it has read. It waits for the thread that is in a system call on the pipe, so only
-// the program's own requests may call it.
+// Forget takes back the events about key that the program has not read, and returns how many it has
+// read, and how many not. It waits for the thread that is in a system call on the pipe, so only the
+// program's own requests may call it.
 //
 // Records in the pipe tell objects apart by their handle, which the program
 // chose. If it gave two objects the same handle, both lose their events.
-func (p *Pipe) Forget(key any) (reported uint32) {
+func (p *Pipe) Forget(key any) (reported, unread uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.busy && !p.closed {
 		p.idle.Wait()
 	}
 	if p.closed {
-		return 0
+		return 0, 0
 	}
 	sent := p.sent[key]
 	delete(p.sent, key)
-	unread := p.backlog.drop(key)
+	unread = p.backlog.drop(key)
 	if sent.n <= unread {
-		return 0
+		return 0, sent.n
 	}
 	p.enter()
 	dropped, rest := p.takeBack(sent.handle)
@@ -38,7 +38,8 @@ func (p *Pipe) Forget(key any) (reported uint32) {
 		p.backlog.addFirst(e)
 	}
 	p.flush() // the backlog may fit now
-	return sent.n - min(unread+dropped, sent.n)
+	unread = min(unread+dropped, sent.n)
+	return sent.n - unread, unread
 }
 
 // takeBack reads the pipe empty and writes back, in order, all but the records

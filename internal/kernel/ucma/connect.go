@@ -133,7 +133,9 @@ func (k *call) connect() error {
 	if err != nil {
 		return err
 	}
-	return c.id.Connect(connParams(c, &req.ConnParam))
+	params := connParams(c, &req.ConnParam)
+	k.tells(c, params.QPN)
+	return c.id.Connect(params)
 }
 
 // accept answers ACCEPT. Without parameters, the active side says that its queue pair is
@@ -148,6 +150,7 @@ func (k *call) accept() error {
 		return err
 	}
 	if req.ConnParam.Valid == 0 {
+		k.tells(c, 0)
 		return c.id.EstablishActive()
 	}
 	d := k.dev
@@ -155,7 +158,9 @@ func (k *call) accept() error {
 	before := c.uid
 	c.uid = req.UID
 	d.mu.Unlock()
-	err = c.id.Accept(connParams(c, &req.ConnParam))
+	params := connParams(c, &req.ConnParam)
+	k.tells(c, params.QPN)
+	err = c.id.Accept(params)
 	if err != nil {
 		d.mu.Lock()
 		c.uid = before
@@ -192,6 +197,7 @@ func (k *call) reject(req *uapi.UcmaRejectReq) error {
 	if err != nil {
 		return err
 	}
+	k.tells(c, 0)
 	return c.id.Reject(reason, req.PrivateData[:req.PrivateDataLen])
 }
 
@@ -201,6 +207,7 @@ func (k *call) disconnect(req *uapi.UcmaDisconnectReq) error {
 	if err != nil {
 		return err
 	}
+	k.tells(c, 0)
 	return c.id.Disconnect()
 }
 

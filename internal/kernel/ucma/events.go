@@ -13,9 +13,10 @@ import (
 
 // event is an event that waits to be read (ucma.c: struct ucma_event).
 type event struct {
-	of    *cmID  // the id that counts it; for a connection request, the listener
-	group *group // of an event of a multicast group
-	child *cmID  // of a connection request: the new id
+	of    *cmID    // the id that counts it; for a connection request, the listener
+	group *group   // of an event of a multicast group
+	child *cmID    // of a connection request: the new id
+	from  wire.QPN // the peer's queue pair, if it says so
 	resp  uapi.UcmaEventResp
 	cost  bool // the budget pays for it
 	few   bool // it is one of few
@@ -149,6 +150,9 @@ func (d *Device) request(listener *cmID, ev *rdmacm.Event) bool {
 func (c *cmID) eventOf(ev *rdmacm.Event) *event {
 	e := &event{of: c}
 	e.resp.Event, e.resp.Status = uint32(ev.Kind), ev.Status
+	if ev.Conn != nil {
+		e.from = ev.Conn.QPN
+	}
 	switch {
 	case c.ud && ev.UD != nil:
 		p := udParam(ev.UD)
@@ -239,6 +243,7 @@ func (k *call) getEvent(req *uapi.UcmaGetEventReq) error {
 	if e.child != nil {
 		k.watched(e.child)
 	}
+	k.hears(e)
 	err := respond(k, req.Response, &e.resp)
 	if err == nil {
 		err = k.Deliver(k.size)

@@ -29,6 +29,8 @@ type cmID struct {
 	watcher  Watcher // nil: the program does not have the id, or nobody watches
 	groups   []*group
 	early    []earlyEvent
+
+	own, peer wire.QPN // of the two ends, for the watcher; 0: not known
 }
 
 // add makes an id of a file, and reserves its number. Commands do not find it before
@@ -148,6 +150,7 @@ func (k *call) destroyID(req *uapi.UcmaIDReq) error {
 	if err != nil {
 		return err
 	}
+	k.waits(c)
 	return respond(k, req.Response, &uapi.UcmaReported{EventsReported: d.destroy(c)})
 }
 

@@ -1,6 +1,12 @@
 package ucma
 
-import "github.com/gorxe/gorxe/internal/kernel"
+import (
+	"net/netip"
+
+	"github.com/gorxe/gorxe/internal/cm/rdmacm"
+	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/wire"
+)
 
 // Watcher sees the ids that a program has.
 type Watcher interface {
@@ -11,6 +17,13 @@ type Watcher interface {
 	Ended(id any)
 	// Left sees an id that the program had when it closed the event channel.
 	Left(id any)
+	// Told sees that the program is about to tell its peer something, and Heard that it is about to
+	// read what its peer has told. qp is the queue pair of the end that tells, 0 if it is not
+	// known.
+	Told(from netip.Addr, qp wire.QPN)
+	Heard(from netip.Addr, qp wire.QPN)
+	// Unacknowledged sees that a program destroys an id, and has not acknowledged n events of it.
+	Unacknowledged(id any, n uint32, c kernel.Caller)
 }
 
 // SetWatcher sets the Watcher of the file. It must be called before the first call.
@@ -41,4 +54,43 @@ func (d *Device) unwatched(c *cmID, left bool) {
 	default:
 		w.Ended(c)
 	}
+}
+
+// tells tells the Watcher that the program is about to tell its peer something. own is its queue
+// pair, 0 if the call does not say.
+func (k *call) tells(c *cmID, own wire.QPN) {
+	if k.f.watcher == nil {
+		return
+	}
+	k.dev.mu.Lock()
+	if own != 0 {
+		c.own = own
+	}
+	own = c.own
+	k.dev.mu.Unlock()
+	k.f.watcher.Told(c.id.LocalAddr().Addr(), own)
+}
+
+// hears tells the Watcher that the program is about to read an event in which its peer tells
+// something.
+func (k *call) hears(e *event) {
+	if k.f.watcher == nil || !telling[rdmacm.EventKind(e.resp.Event)] {
+		return
+	}
+	c := e.of
+	if e.child != nil {
+		c = e.child
+	}
+	k.dev.mu.Lock()
+	if e.from != 0 {
+		c.peer = e.from
+	}
+	peer := c.peer
+	k.dev.mu.Unlock()
+	k.f.watcher.Heard(c.id.RemoteAddr().Addr(), peer)
+}
+
+// telling are the events with which a message of the peer is read.
+var telling = map[rdmacm.EventKind]bool{
+	rdmacm.ConnectRequest: true, rdmacm.ConnectResponse: true, rdmacm.Established: true, rdmacm.Rejected: true, rdmacm.Disconnected: true,
 }

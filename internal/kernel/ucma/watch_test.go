@@ -2,19 +2,30 @@ package ucma
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // seen is a Watcher that writes down what it sees.
-type seen struct{ list []string }
+type seen struct{ list, told []string }
 
 func (s *seen) Made(id any, _ kernel.Caller) { s.add("made", id) }
 func (s *seen) Ended(id any)                 { s.add("ended", id) }
 func (s *seen) Left(id any)                  { s.add("left", id) }
+func (s *seen) Told(from netip.Addr, qp wire.QPN) {
+	s.told = append(s.told, fmt.Sprint("told ", from, " ", qp))
+}
+func (s *seen) Heard(from netip.Addr, qp wire.QPN) {
+	s.told = append(s.told, fmt.Sprint("heard ", from, " ", qp))
+}
+func (s *seen) Unacknowledged(id any, n uint32, _ kernel.Caller) {
+	s.add(fmt.Sprint("waits for ", n), id)
+}
 func (s *seen) add(what string, id any) {
 	s.list = append(s.list, fmt.Sprintf("%s %d", what, id.(*cmID).num))
 }
@@ -36,6 +47,9 @@ func TestWatcher(t *testing.T) {
 	want(fmt.Sprint("made ", listener))
 	passive, _ := established(t, s, c, listener)
 	want(fmt.Sprint("made ", passive))
+	if from, to := "10.0.0.1 17", "10.0.0.1 34"; !slices.Equal(w.told, []string{"heard " + from, "told " + to, "heard " + from}) {
+		t.Errorf("seen %q", w.told)
+	}
 	s.destroy(passive)
 	want(fmt.Sprint("ended ", passive))
 	s.torn = true

@@ -25,7 +25,7 @@ func TestAsyncFD(t *testing.T) {
 		binary.NativeEndian.Uint64(b[:]) != 0x1122334455667788 || binary.NativeEndian.Uint64(b[8:]) != 16 {
 		t.Fatalf("read %d %v: %x", n, err, b[:16])
 	}
-	if n := a.Forget(qp); n != 1 {
+	if n, _ := a.Forget(qp); n != 1 {
 		t.Errorf("%d reported, 1 was read", n)
 	}
 	a.push(1, 10, nil)

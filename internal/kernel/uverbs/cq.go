@@ -26,7 +26,7 @@ func (r *cqRes) Destroy(o *dispatch.Object, _ bool) error {
 	r.f.dev.disown(r.cq, o)
 	r.mem.Free()
 	if r.channel != nil {
-		o.CompReported = r.channel.Forget(o)
+		o.CompReported, _ = r.channel.Forget(o)
 	}
 	return nil
 }

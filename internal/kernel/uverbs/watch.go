@@ -18,6 +18,9 @@ type Watcher interface {
 	Made(id any, o Watched, c kernel.Caller)
 	Changed(id any, o Watched, c kernel.Caller)
 	Ended(id any, unacked uint32, c kernel.Caller)
+	// Unread sees that the program destroys a shared receive queue, and has not read n events of
+	// it.
+	Unread(id any, n uint32, c kernel.Caller)
 	// Modified sees a change of a queue pair that the program made.
 	Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller)
 	// Posting sees a doorbell of a queue pair, before its work requests are posted.
@@ -55,6 +58,9 @@ func (f *File) watched(k *call, err error) {
 		unacked := uint32(0)
 		if runtime.GOARCH == "amd64" { // ownStructs
 			unacked = unacknowledged(k.Caller, o)
+		}
+		if _, srq := res.(*srqRes); srq && o.AsyncUnread > 0 {
+			f.watcher.Unread(res, o.AsyncUnread, k.Caller)
 		}
 		f.watcher.Ended(res, unacked, k.Caller)
 	}

@@ -33,6 +33,7 @@ type ringing struct {
 	pages map[*page]bool // those of words
 	qps   [][]*queuePair // for each word; nil: the word for arming
 	cqs   []*completionQueue
+	stops bool // each store shall wait, because somebody asks who rings
 }
 
 // wordsOf returns the words of registers of a page. A register has two halves, which programs use
@@ -138,6 +139,7 @@ func (b *doorbells) publish() {
 	for _, of := range b.registers {
 		if len(of.qps) > 0 {
 			r.add(of.words, of.qps)
+			r.stops = r.stops || slices.ContainsFunc(of.qps, func(q *queuePair) bool { return q.rings != nil })
 		}
 		if len(b.cqs) > 0 {
 			r.add(of.arm, nil)

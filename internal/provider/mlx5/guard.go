@@ -272,18 +272,18 @@ func (g *guard) rouse() {
 	}
 }
 
-// rung calls hit for each page whose access waits.
-func (g *guard) rung(hit func(*page)) {
+// rung calls hit for each page whose access waits, with the thread.
+func (g *guard) rung(hit func(p *page, tid int)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for g.handler != nil {
-		addr, ok := g.handler.Next()
+		addr, tid, ok := g.handler.Next()
 		if !ok {
 			return
 		}
 		for _, at := range g.places {
 			if at.Contains(addr) {
-				hit(at.page)
+				hit(at.page, tid)
 			}
 		}
 	}

@@ -184,7 +184,7 @@ func TestGuardRings(t *testing.T) {
 	at.store()
 	must.Eventually(t, "a store waits", func() bool { return g.await(10 * longPause) })
 	hits := 0
-	g.rung(func(p *page) {
+	g.rung(func(p *page, _ int) {
 		if p == g.places[0].page {
 			hits++
 		}

@@ -87,6 +87,19 @@ const (
 	// longPause is the pause from which on a completion ends it. Twice: a program that waits for a
 	// message rings in vain for as long. Half: more system calls with completions.
 	longPause = 200 * time.Microsecond
+	// stackBytes is how much of the stack of a thread at its doorbell is read, and leastStack how
+	// much at least. They are those of a thread in a system call (sanitize.StackBytes). Half:
+	// frames of the program are missing.
+	stackBytes = 4 << 10
+	leastStack = 256
+	// landingTries and landingPause are how long a poller that has each store wait gives one to
+	// land, 0.2 ms together. Twice: a program that was stopped there delays others' doorbells by as
+	// much. Half: on a busy machine, a store waits twice.
+	landingTries = 100
+	// stoppedPause is how long such a poller waits for a store, which ends the pause. Twice: the
+	// device's clock is 20 ms behind. Half: an idle program costs twice the looks.
+	stoppedPause = 10 * time.Millisecond
+	landingPause = 2 * time.Microsecond
 	// stopTimeout is how long the end of an open waits for its poller. Twice: a program whose
 	// poller is blocked ends 0.1 s later. Half: a busy machine may not run it in time, and its
 	// thread ends a little later.

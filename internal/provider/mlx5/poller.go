@@ -37,6 +37,8 @@ type worker struct {
 	all    bool // the next look is at all queues
 	hit    []bool
 	rung   bool // the guard has an access that waits
+	stops  bool // each store shall wait
+	tids   []int
 	ready  []*queuePair
 	spans  []rxe.Span
 	record [][4]byte
@@ -123,6 +125,9 @@ func (p *poller) run(in *standby.Worker) {
 			return
 		}
 		pause := w.policy.Observe(sched.Now(), found, w.guarding())
+		if w.stops && w.c.guard.usable() {
+			pause = sched.Pause{For: stoppedPause, Guard: true}
+		}
 		thread.UpdateClass(w.policy.Class())
 		if !w.wait(pause) {
 			return
@@ -206,6 +211,7 @@ func (w *worker) look() (found, inPlace bool) {
 	if r == nil {
 		r = &ringing{}
 	}
+	w.stops, w.tids = r.stops, w.tids[:0]
 	w.hit = append(w.hit[:0], make([]bool, len(r.words))...)
 	w.looks.Add(1)
 	w.c.clock.tick()
@@ -217,7 +223,13 @@ func (w *worker) look() (found, inPlace bool) {
 		return false, true
 	}
 	g := &w.c.guard
-	if w.rung && !w.call(func() { g.rung(func(page *page) { w.mark(r, page) }) }) {
+	if w.rung && !w.call(func() {
+		g.rung(func(page *page, tid int) {
+			if w.mark(r, page) {
+				w.tids = append(w.tids, tid)
+			}
+		})
+	}) {
 		return true, false
 	}
 	if w.all {
@@ -230,16 +242,24 @@ func (w *worker) look() (found, inPlace bool) {
 		return found, inPlace
 	}
 	w.rung = false // the access needs time to land, or it would wait again
-	return true, w.call(func() { w.c.clock.tick(); g.release() })
+	return true, w.call(func() {
+		w.c.clock.tick()
+		g.release()
+		if w.stops {
+			w.landed(r)
+			g.arm()
+		}
+	})
 }
 
-// mark adds the registers of a page to those that have rung.
-func (w *worker) mark(r *ringing, page *page) {
+// mark adds the registers of a page to those that have rung, and reports whether it has any.
+func (w *worker) mark(r *ringing, page *page) (any bool) {
 	for i, at := range r.words {
 		if at.page == page {
-			w.hit[i] = true
+			w.hit[i], any = true, true
 		}
 	}
+	return any
 }
 
 // serve serves what has rung, and reports whether there was something, and whether the thread is
@@ -263,6 +283,11 @@ func (w *worker) serve(r *ringing) (served, inPlace bool) {
 		return served, false
 	}
 	w.ready = ready
+	over, inPlace := w.tell(ready)
+	if !inPlace {
+		return served, false
+	}
+	defer over()
 	for len(ready) > 0 {
 		left := ready[:0]
 		for _, q := range ready {

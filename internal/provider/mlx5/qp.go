@@ -28,6 +28,7 @@ type queuePair struct {
 	cqs      [2]int // the labels of its completion queues
 	// blockSelf: a datagram queue pair that receives none of its own multicasts
 	blockSelf bool
+	rings     provider.Ringing // from Init on; nil: nobody asks who rings
 }
 
 // NewQP implements provider.Context (mlx5_ib_create_qp).
@@ -111,6 +112,7 @@ func (q *queuePair) Init(init *rxe.QPInitAttr) {
 	init.Cap.MaxSendSGE = max(init.Cap.MaxSendSGE, min(engineSGE, limits.MaxSGE))
 	init.Cap.MaxInlineData = max(init.Cap.MaxInlineData, min(engineInline, limits.MaxInlineData))
 	init.OnSendDone = q.send.done
+	q.rings, _ = init.Observer.(provider.Ringing)
 	init.BlockSelfMulticast = q.blockSelf
 	if q.recv != nil {
 		init.Cap.MaxRecvWR = min(uint32(q.recv.entries()), limits.MaxQPWR)

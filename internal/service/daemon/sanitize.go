@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -11,9 +12,12 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/ucma"
 	"github.com/gorxe/gorxe/internal/kernel/uverbs"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap"
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // startSanitizer makes the session's sanitizer, if the program shall have one. The user pays for
@@ -68,7 +72,7 @@ func (n *session) newWatcher(pid int, program, device string) *watcher {
 // watchCM has the sanitizer watch an event channel.
 func (n *session) watchCM(f *ucma.File, who trap.Credentials) {
 	if n.sanitizer != nil {
-		f.SetWatcher(cmWatcher{n.newWatcher(who.PID, processName(who.PID), "rdma_cm")})
+		f.SetWatcher(cmWatcher{n.newWatcher(who.PID, processName(who.PID), sanitize.CMDevice)})
 	}
 }
 
@@ -82,6 +86,26 @@ func (w cmWatcher) Made(id any, c kernel.Caller) {
 
 // Ended implements ucma.Watcher.
 func (w cmWatcher) Ended(id any) { w.File.Ended(id, nil) }
+
+// Told implements ucma.Watcher.
+func (w cmWatcher) Told(from netip.Addr, qp wire.QPN) { w.File.Told(endOf(from, qp)) }
+
+// Heard implements ucma.Watcher.
+func (w cmWatcher) Heard(from netip.Addr, qp wire.QPN) { w.File.Heard(endOf(from, qp)) }
+
+func endOf(host netip.Addr, qp wire.QPN) sanitize.CMEnd {
+	if !host.IsValid() {
+		return sanitize.CMEnd{}
+	}
+	return sanitize.CMEnd{Host: host.WithZone("").String(), Number: uint32(qp)}
+}
+
+// Unacknowledged implements ucma.Watcher.
+func (w cmWatcher) Unacknowledged(id any, n uint32, c kernel.Caller) {
+	if thread, ok := c.(kernel.Standing); ok && thread.Alone() {
+		w.File.Unacknowledged(id, n, w.stack(c, false))
+	}
+}
 
 // watcher tells the sanitizer where in the program something happens. It implements uverbs.Watcher.
 type watcher struct {
@@ -103,15 +127,15 @@ func (w *watcher) stack(c kernel.Caller, fresh bool) *sanitize.Stack {
 	if !ok {
 		return nil
 	}
-	return &sanitize.Stack{TID: s.TID, PC: s.PC, SP: s.SP, Bytes: s.Bytes, Near: s.Behind, Maps: w.mapsOf(thread, fresh)}
+	return &sanitize.Stack{TID: s.TID, PC: s.PC, SP: s.SP, Bytes: s.Bytes, Near: s.Behind, Maps: w.mapsOf(thread.Maps, fresh)}
 }
 
 // mapsOf returns the index of the process's mappings.
-func (w *watcher) mapsOf(thread kernel.Standing, fresh bool) int {
+func (w *watcher) mapsOf(maps func(most int) string, fresh bool) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if fresh || w.maps < 0 {
-		if text := thread.Maps(sanitize.MapsBytes); text != "" {
+		if text := maps(sanitize.MapsBytes); text != "" {
 			w.maps = w.session.Maps(text)
 		}
 	}
@@ -120,12 +144,12 @@ func (w *watcher) mapsOf(thread kernel.Standing, fresh bool) int {
 
 // Made implements uverbs.Watcher.
 func (w *watcher) Made(id any, o uverbs.Watched, c kernel.Caller) {
-	w.File.Made(id, madeOf(&o), w.stack(c, true))
+	w.File.Made(id, w.madeOf(&o, c), w.stack(c, true))
 }
 
 // Changed implements uverbs.Watcher.
 func (w *watcher) Changed(id any, o uverbs.Watched, c kernel.Caller) {
-	w.File.Changed(id, madeOf(&o), w.stack(c, false))
+	w.File.Changed(id, w.madeOf(&o, c), w.stack(c, false))
 }
 
 // Ended implements uverbs.Watcher.
@@ -137,6 +161,11 @@ func (w *watcher) Ended(id any, unacked uint32, c kernel.Caller) {
 	w.File.Ended(id, at)
 }
 
+// Unread implements uverbs.Watcher.
+func (w *watcher) Unread(id any, n uint32, c kernel.Caller) {
+	w.File.Unread(id, n, w.stack(c, false))
+}
+
 // Modified implements uverbs.Watcher.
 func (w *watcher) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c kernel.Caller) {
 	w.File.Modified(q, attr, mask, w.stack(c, false))
@@ -145,11 +174,30 @@ func (w *watcher) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c k
 // Posting implements uverbs.Watcher.
 func (w *watcher) Posting(q *rxe.QP, c kernel.Caller) { w.File.Posting(q, w.stack(c, false)) }
 
-func madeOf(o *uverbs.Watched) sanitize.Made {
+// Rings implements provider.Ringing.
+func (w *watcher) Rings(q *rxe.QP, at *provider.At) {
+	if at == nil {
+		w.File.Posting(q, nil)
+		return
+	}
+	maps := func(most int) string {
+		text, err := procfs.ReadFile(procfs.Path(at.PID, "maps"))
+		if err != nil || len(text) > most {
+			return ""
+		}
+		return string(text)
+	}
+	w.File.Posting(q, &sanitize.Stack{TID: at.TID, PC: at.PC, SP: at.SP, Bytes: at.Bytes, Maps: w.mapsOf(maps, false)})
+}
+
+func (w *watcher) madeOf(o *uverbs.Watched, c kernel.Caller) sanitize.Made {
 	m := sanitize.Made{Kind: o.Kind, Number: o.Key, Receives: o.Receives}
 	switch {
 	case o.Space != nil:
 		m.Region = &sanitize.Region{Start: o.Start, Length: o.Length, Base: o.Base, Memory: o.Space}
+		if thread, ok := c.(kernel.Standing); ok && w.session.SharesMemory() {
+			m.Region.Shared = sanitize.SharedIn(thread.Maps(sanitize.MapsBytes), o.Start, o.Length)
+		}
 	case o.QP != nil:
 		m.QP = &sanitize.QP{
 			QP: o.QP, SendCQ: o.SendCQ, RecvCQ: o.RecvCQ, Depth: o.Cap.MaxSendWR, SignalAll: o.SignalAll, SRQ: o.SRQ,

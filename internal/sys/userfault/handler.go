@@ -26,13 +26,14 @@ const (
 	registerWP    = 2     // UFFDIO_REGISTER_MODE_WP
 	registerReads = 1 | 4 // UFFDIO_REGISTER_MODE_MISSING and _MINOR
 
-	// UFFD_FEATURE_PAGEFAULT_FLAG_WP, _MISSING_SHMEM, _MINOR_SHMEM, and
+	// UFFD_FEATURE_PAGEFAULT_FLAG_WP, _MISSING_SHMEM, _THREAD_ID, _MINOR_SHMEM, and
 	// _WP_HUGETLBFS_SHMEM of Linux 5.19
-	features = 1 | 1<<5 | 1<<10 | 1<<12
+	features = 1 | 1<<5 | 1<<8 | 1<<10 | 1<<12
 
 	messageSize  = 32 // struct uffd_msg
 	eventFault   = 0x12
 	faultAddress = 16 // where the address stands
+	faultThread  = 24 // and the number of the thread
 )
 
 // Range is a part of the other process's address space, in whole pages.
@@ -139,18 +140,19 @@ func (h *Handler) call(request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// Next returns the address of the page of an access that waits and was not returned before.
-func (h *Handler) Next() (addr uint64, ok bool) {
+// Next returns the address of the page of an access that waits and was not returned before. tid is
+// its thread's number, in the PID namespace of the thread.
+func (h *Handler) Next() (addr uint64, tid int, ok bool) {
 	if !h.enter() {
-		return 0, false
+		return 0, 0, false
 	}
 	defer h.leave()
 	var b [messageSize]byte
 	n, err := unix.Read(h.fd, b[:])
 	if err != nil || n != messageSize || b[0] != eventFault {
-		return 0, false
+		return 0, 0, false
 	}
-	return binary.NativeEndian.Uint64(b[faultAddress:]), true
+	return binary.NativeEndian.Uint64(b[faultAddress:]), int(binary.NativeEndian.Uint32(b[faultThread:])), true
 }
 
 // Close lets all accesses go on, when the calls in hand have ended. It ends Await.

@@ -154,6 +154,11 @@ func cleanPairs() []clean {
 		{complete, "", "riostream -S 4096 -C 100", "riostream -S 4096 -C 100 -s {address}"},
 		{complete, "--stop-server", "qperf -lp 7472", "qperf {address} -lp 7472 -cm 1 -n 200 rc_bw"},
 	}
+	// UCX takes rc_verbs by itself for no device like rxe0.
+	const ucx = "env UCX_TLS=rc_verbs,ud_verbs,self UCX_NET_DEVICES=rxe0:1 ucx_perftest -n 100 -t "
+	for _, test := range []string{"tag_lat", "ucp_am_bw", "ucp_put_bw", "ucp_get", "ucp_fadd", "stream_bw"} {
+		list = append(list, clean{complete, "", ucx + test, ucx + test + " 127.0.0.1"})
+	}
 	for _, device := range []string{"rxe0", "mlx5_0"} {
 		flags := ""
 		if device == "mlx5_0" {
@@ -195,7 +200,7 @@ func TestNoMisuse(t *testing.T) {
 			a, _ := twoHosts(t, 1500)
 			run := []string{gorxe, "pair", "--private"}
 			run = slices.Concat(run, strings.Fields(c.flags))
-			program := strings.Fields(c.server)
+			program := slices.DeleteFunc(strings.Fields(c.server), func(s string) bool { return s == "env" || strings.HasPrefix(s, "UCX_") })
 			need(t, program[0])
 			argv := strings.Fields(strings.ReplaceAll(c.server+" -- "+c.client, "GID", gid))
 			blameless(t, a, program[0], run, argv)
@@ -204,8 +209,8 @@ func TestNoMisuse(t *testing.T) {
 	if !selection.takes(complete) {
 		return
 	}
-	need(t, "mpirun.openmpi", "mpirun.mpich", "/usr/bin/python3")
-	for _, p := range []parallel{openMPI, mpich} {
+	need(t, "mpirun.openmpi", "mpirun.mpich", "oshrun", "/usr/bin/python3")
+	for _, p := range parallels {
 		t.Run(p.name, func(t *testing.T) {
 			argv, _ := p.command(t, release{}, 2, "rxe0")
 			a, _ := twoHosts(t, 1500)
@@ -286,6 +291,80 @@ func TestSanitizeAbort(t *testing.T) {
 	}
 	if text := string(must.Get[[]byte](t)(os.ReadFile(sarif))); !strings.Contains(text, "testdata/misuse/key-range.c") || !strings.Contains(text, `"startLine": 8`) {
 		t.Error(text)
+	}
+}
+
+// TestSanitizeStrangers: two users of a daemon work together. Each one learns from its sanitizer
+// what its own programs do. Of the other user it has no finding, no object and no frame.
+func TestSanitizeStrangers(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
+	need(t, "ibv_rc_pingpong")
+	notNative(t, "a sanitizer")
+	if oneUser {
+		t.Log("not as an ordinary user: it takes root to be two others")
+		return
+	}
+	a, _ := twoHosts(t, 1500)
+	d := startDaemon(t, a, "--device", "rxe0=eth0", "--socket-mode", "0666")
+	dir := t.TempDir()
+	must.OK(t, os.Chmod(dir, 0o755))               //nolint:gosec // the users run programs of it
+	must.OK(t, os.Chmod(filepath.Dir(dir), 0o755)) //nolint:gosec // likewise
+	stock := must.Get[string](t)(exec.LookPath("ibv_rc_pingpong"))
+	sides := []string{"victim", "looker"}
+	procs := make([]*proc, len(sides))
+	for i, name := range sides {
+		program := filepath.Join(dir, name)
+		must.OK(t, os.WriteFile(program, must.Get[[]byte](t)(os.ReadFile(stock)), 0o755)) //nolint:gosec // likewise
+		must.OK(t, os.Mkdir(program+".d", 0o700))
+		must.OK(t, os.Chown(program+".d", 65534-i, 65534-i))
+		who := a.as(65534-uint32(i), 65534-uint32(i))
+		argv := []string{gorxe, "run", "--sanitize=all", "--sanitize-to", program + ".d/findings.json", "--", program, "-d", "rxe0", "-g", strconv.Itoa(gidIPv4), "-n", "50", "-p", "18998"}
+		if i > 0 {
+			procs[0].listening(18998)
+			argv = append(argv, "10.88.0.1")
+		}
+		procs[i] = start(t, who, d.env(), argv...)
+	}
+	for i, name := range sides {
+		procs[i].ok()
+		text := string(must.Get[[]byte](t)(os.ReadFile(filepath.Join(dir, name+".d", "findings.json"))))
+		var report sanitize.Report
+		must.OK(t, json.Unmarshal([]byte(text), &report))
+		if !strings.Contains(text, name) || len(report.Findings) == 0 {
+			t.Errorf("%s has no finding of its own: %s", name, text)
+		}
+		if other := sides[1-i]; strings.Contains(text, other) || slices.ContainsFunc(report.Findings, func(f sanitize.Finding) bool { return f.Program != name }) {
+			t.Errorf("%s is told of %s: %s", name, other, text)
+		}
+	}
+}
+
+// TestSanitizeConnectX: a program that rings by a store has the line of its post, too.
+func TestSanitizeConnectX(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
+	need(t, "gcc")
+	notNative(t, "a sanitizer")
+	a, _ := twoHosts(t, 1500)
+	bin := filepath.Join(t.TempDir(), "key-range")
+	if out, err := exec.Command("gcc", "-g", "-O0", "-o", bin, "testdata/misuse/key-range.c", "-libverbs").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	to := filepath.Join(t.TempDir(), "findings.json")
+	p := start(t, a, nil, gorxe, "run", "--private", "--like", "connectx6", "--sanitize", "--sanitize-to", to, "--", bin)
+	code := p.wait()
+	var report sanitize.Report
+	must.OK(t, json.Unmarshal(must.Get[[]byte](t)(os.ReadFile(to)), &report))
+	posted := slices.ContainsFunc(report.Findings, func(f sanitize.Finding) bool {
+		return f.Check == "key-range" && slices.ContainsFunc(f.Places, func(p sanitize.Place) bool {
+			return strings.HasSuffix(p.What, "was posted") && slices.ContainsFunc(p.Lines, func(l sanitize.Frame) bool { return l.Function == "main" })
+		})
+	})
+	if code != 4 || !posted {
+		t.Errorf("exit code %d, the line of the post: %v; output:\n%s", code, posted, p.out.String())
 	}
 }
 

@@ -77,6 +77,9 @@ func New(mem, pid int, user *User) *Space {
 	return s
 }
 
+// PID returns the number of a process that has the space, or had it.
+func (s *Space) PID() int { return s.pid }
+
 // MemOnly forbids accesses by process number from now on.
 func (s *Space) MemOnly() { s.memOnly.Store(true) }
 

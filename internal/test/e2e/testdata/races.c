@@ -10,14 +10,19 @@
  *	n2/64		waits until an atomic finds that the word is not 0
  *	S2, X2		a message by a socket, and waiting for it
  *	y/64, t/64	waits until the own byte is not 0; stores to it. e/64 reads it
+ *	c2, h		connects to process 2 by RDMA CM; waits for that, and accepts
+ *	q, g		ends that connection; waits until the peer has ended it
  *	[ ... ]		what another thread does, while this one waits for its end
  *
  * Letters behind it: u unsignaled, f with a fence, k on the second queue pair, i inline. m: by a key
  * of a region that begins 16 bytes later, o: by one with another first address, v: by a window, b:
- * by another mapping of the same memory.
+ * by another mapping of the same memory. The first message from process 0 goes to offset 49152, that
+ * from process 1 to 50176, and further ones 64 bytes behind.
  */
 #include "misuse/rig.h"
+#include <arpa/inet.h>
 #include <pthread.h>
+#include <rdma/rdma_cma.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -27,6 +32,7 @@ enum { PLAIN, LATER, OTHER, WINDOW, AGAIN, KEYS };
 struct told { /* to a peer */
 	uint32_t qpn[2], rkey[KEYS];
 	uint64_t addr[KEYS];
+	int port; /* of RDMA CM */
 };
 
 static int me, sock[N][N];
@@ -35,7 +41,9 @@ static struct ibv_qp *qp[N][2];
 static struct ibv_cq *recvs[N];
 static struct told peers[N];
 static volatile char *buf;
-static int words, outstanding;
+static int words, outstanding, connects;
+static struct rdma_event_channel *events;
+static struct rdma_cm_id *listener, *conn;
 
 static void swap(int to, const void *what, void *other, int n)
 {
@@ -114,6 +122,67 @@ static uint64_t *post(int to, int op, long off, int n, long own, const char *how
 	return (uint64_t *)(buf + own);
 }
 
+/* await waits for an event of RDMA CM, and returns its id. */
+static struct rdma_cm_id *await(enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *e;
+
+	CHECK(!rdma_get_cm_event(events, &e) && e->event == type);
+	struct rdma_cm_id *id = e->id;
+	CHECK(!rdma_ack_cm_event(e));
+	return id;
+}
+
+static struct sockaddr_in cm_address(int port)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = port};
+
+	CHECK(inet_pton(AF_INET, getenv("GORXE_ADDRESS"), &a.sin_addr) == 1);
+	return a;
+}
+
+static void cm_qp(void)
+{
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1}};
+
+	CHECK(!rdma_create_qp(conn, NULL, &init));
+}
+
+static void cm_connect(int to)
+{
+	struct sockaddr_in a = cm_address(peers[to].port);
+	struct rdma_conn_param param = {.retry_count = 7, .rnr_retry_count = 7};
+
+	CHECK(!rdma_create_id(events, &conn, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_resolve_addr(conn, NULL, (struct sockaddr *)&a, 2000));
+	await(RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK(!rdma_resolve_route(conn, 2000));
+	await(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	cm_qp();
+	CHECK(!rdma_connect(conn, &param));
+	await(RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void cm_accept(void)
+{
+	struct rdma_conn_param param = {.rnr_retry_count = 7};
+
+	conn = await(RDMA_CM_EVENT_CONNECT_REQUEST);
+	cm_qp();
+	CHECK(!rdma_accept(conn, &param));
+	await(RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void cm_end(void)
+{
+	if (conn) {
+		rdma_destroy_qp(conn);
+		CHECK(!rdma_destroy_id(conn));
+	}
+	CHECK(!rdma_destroy_id(listener));
+	rdma_destroy_event_channel(events);
+}
+
 static void play(char *script);
 
 static void *thread(void *script)
@@ -170,6 +239,10 @@ static void word(char *w)
 		break;
 	case 't': buf[off] = 1; break;
 	case 'e': c = buf[off]; break;
+	case 'c': cm_connect(to); break;
+	case 'h': cm_accept(); break;
+	case 'q': CHECK(!rdma_disconnect(conn)); break;
+	case 'g': await(RDMA_CM_EVENT_DISCONNECTED); break;
 	default: CHECK(!"a word");
 	}
 }
@@ -227,6 +300,14 @@ static int part(char *script)
 	CHECK(rig_poll(&r) == IBV_WC_SUCCESS);
 	struct told t = {.rkey = {mr[PLAIN]->rkey, mr[LATER]->rkey, mr[OTHER]->rkey, mw->rkey, mr[AGAIN]->rkey},
 		.addr = {(uintptr_t)buf, (uintptr_t)buf, BASE, (uintptr_t)buf, (uintptr_t)again}};
+	if (connects) {
+		struct sockaddr_in a = cm_address(0);
+		CHECK(events = rdma_create_event_channel());
+		CHECK(!rdma_create_id(events, &listener, NULL, RDMA_PS_TCP));
+		CHECK(!rdma_bind_addr(listener, (struct sockaddr *)&a));
+		CHECK(!rdma_listen(listener, 4));
+		t.port = rdma_get_src_port(listener);
+	}
 	for (int i = 0; i < N; i++)
 		if (i != me)
 			swap(i, &t, &peers[i], sizeof(t));
@@ -236,6 +317,8 @@ static int part(char *script)
 	for (int i = 0; i < N; i++)
 		if (i != me)
 			swap(i, &t, &you, sizeof(t));
+	if (connects)
+		cm_end();
 	for (int i = 0; i < N; i++)
 		for (int j = 0; i != me && j < 2; j++)
 			CHECK(!ibv_destroy_qp(qp[i][j]));
@@ -249,6 +332,8 @@ static int part(char *script)
 int main(int argc, char **argv)
 {
 	CHECK(argc == N + 1);
+	for (int i = 1; i <= N; i++)
+		connects |= strchr(argv[i], 'h') != NULL;
 	for (int i = 0; i < N; i++)
 		for (int j = 0; j < i; j++) {
 			int ends[2];

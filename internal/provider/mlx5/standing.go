@@ -1,0 +1,100 @@
+package mlx5
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/sched"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// If somebody asks who rings, each store waits, and the thread's stack is read before the store
+// goes on. The next store may come before the guard is armed again. Then its thread is not known.
+
+// numbered is a Space of a process with a number.
+type numbered interface{ PID() int }
+
+// tell says who has posted to queue pairs what is about to be taken, and returns what says that it
+// was taken, and whether the worker is still in its place. Of several threads that stand, it is not
+// known which one posted.
+func (w *worker) tell(list []*queuePair) (over func(), inPlace bool) {
+	if !w.stops {
+		return func() {}, true
+	}
+	told := make([]*queuePair, 0, len(list))
+	for _, q := range list {
+		if q.rings != nil {
+			told = append(told, q)
+		}
+	}
+	var at *provider.At
+	if len(told) > 0 && len(w.tids) == 1 && !w.call(func() { at = standing(told[0].send.space, w.tids[0]) }) {
+		return nil, false
+	}
+	for _, q := range told {
+		q.rings.Rings(q.send.qp, at)
+	}
+	return func() {
+		for _, q := range told {
+			q.rings.Rings(q.send.qp, nil)
+		}
+	}, true
+}
+
+// standing reads where a thread stands at its store; nil: it is not known. The thread must be one
+// of the process that has the memory.
+func standing(space rxe.Memory, tid int) *provider.At {
+	of, ok := space.(numbered)
+	if !ok {
+		return nil
+	}
+	at := &provider.At{PID: of.PID(), TID: tid}
+	text, err := procfs.ReadFile(procfs.Path(at.PID, "task/"+strconv.Itoa(tid)+"/syscall"))
+	if err != nil {
+		return nil
+	}
+	if at.PC, at.SP, ok = parse(string(text)); !ok {
+		return nil
+	}
+	for n := stackBytes; n >= leastStack; n /= 2 { // the stack may end before that
+		at.Bytes = make([]byte, n)
+		if space.ReadV([]rxe.Span{{VA: at.SP, Buf: at.Bytes}}) == nil {
+			return at
+		}
+	}
+	return nil
+}
+
+// parse reads /proc/PID/syscall of a thread that waits, and not in a system call: -1, the stack
+// pointer and the program counter (fs/proc/base.c: proc_pid_syscall).
+func parse(text string) (pc, sp uint64, ok bool) {
+	words := strings.Fields(text)
+	if len(words) != 3 || words[0] != "-1" {
+		return 0, 0, false
+	}
+	sp, err := strconv.ParseUint(words[1], 0, 64)
+	if err != nil {
+		return 0, 0, false
+	}
+	pc, err = strconv.ParseUint(words[2], 0, 64)
+	return pc, sp, err == nil
+}
+
+// landed waits until a store that goes on has landed, but not long.
+func (p *poller) landed(r *ringing) {
+	for range landingTries {
+		any := false
+		p.c.pages.access(func() {
+			for _, w := range r.words {
+				any = any || atomic.LoadUint64(w.pointer()) != 0
+			}
+		})
+		if any {
+			return
+		}
+		sched.PauseBriefly(landingPause)
+	}
+}

@@ -1,0 +1,82 @@
+package mlx5
+
+import (
+	"os"
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/test/simnet"
+	"github.com/gorxe/gorxe/rxe"
+)
+
+// TestParse: what /proc/PID/syscall says of a thread.
+func TestParse(t *testing.T) {
+	for text, want := range map[string][2]uint64{
+		"-1 0x7ffd00 0x401000\n": {0x401000, 0x7ffd00},
+		"running\n":              {},
+		"1 0x3 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x401000\n": {},
+		"-1 0x7ffd00\n":   {},
+		"-1 x 0x401000\n": {},
+		"-1 0x7ffd00 x\n": {},
+		"":                {},
+	} {
+		pc, sp, ok := parse(text)
+		if ok != (want != [2]uint64{}) || ok && (pc != want[0] || sp != want[1]) {
+			t.Errorf("%q: %#x %#x %v", text, pc, sp, ok)
+		}
+	}
+}
+
+// TestStanding: nothing is read of a thread of another process, nor of one that does not wait.
+func TestStanding(t *testing.T) {
+	if at := standing(new(simnet.Memory), os.Getpid()); at != nil {
+		t.Errorf("memory without a process: %+v", at)
+	}
+	own := &spaceOf{pid: os.Getpid()}
+	for _, tid := range []int{1, os.Getpid(), 1 << 30} {
+		if at := standing(own, tid); at != nil {
+			t.Errorf("thread %d: %+v", tid, at)
+		}
+	}
+}
+
+// spaceOf is the memory of a process that nobody may read here.
+type spaceOf struct {
+	simnet.Memory
+	pid int
+}
+
+func (s *spaceOf) PID() int { return s.pid }
+
+// rings notes the threads that rang.
+type rings struct {
+	rxe.Observer
+	list []*provider.At
+}
+
+func (r *rings) Rings(_ *rxe.QP, at *provider.At) { r.list = append(r.list, at) }
+
+// TestStops: if somebody asks who rings, the guard is armed at once, each time. In the end no
+// thread stands any more.
+func TestStops(t *testing.T) {
+	a, b := guarded(t)
+	var who rings
+	q := a.mem.(*queuePair)
+	q.rings = &who
+	a.ctx.doorbells.publish()
+	for range 3 {
+		a.awaitArmed()
+		taken := a.sends(b)
+		before := taken()
+		a.process.store()
+		a.process.await()
+		if taken() == before {
+			t.Fatal("the store has landed, and the request was not taken")
+		}
+		a.completes()
+	}
+	a.ctx.poller.stop()
+	if len(who.list) < 6 || who.list[len(who.list)-1] != nil {
+		t.Errorf("told %v", who.list)
+	}
+}
