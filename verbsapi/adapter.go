@@ -2,7 +2,7 @@ package verbsapi
 
 import (
 	"github.com/gorxe/gorxe/internal/engine"
-	"github.com/gorxe/gorxe/internal/profile"
+	"github.com/gorxe/gorxe/internal/provider/profile"
 )
 
 // adapter is what a device looks like. The zero value is a Soft-RoCE device.

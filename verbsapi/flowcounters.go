@@ -3,7 +3,7 @@ package verbsapi
 import (
 	"sync"
 
-	"github.com/gorxe/gorxe/internal/ether"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 )
 
 // CountersObject counts what flows take (struct ibv_counters). For the counters of the device see

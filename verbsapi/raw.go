@@ -3,8 +3,8 @@ package verbsapi
 import (
 	"sync"
 
-	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/segment"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 	"github.com/gorxe/gorxe/rxe"
 )
 

@@ -1,8 +1,8 @@
 package verbsapi
 
 import (
-	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/segment"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 )
 
 // RWQIndTable is an indirection table (struct ibv_rwq_ind_table): work queues, by hash.

@@ -10,7 +10,7 @@ import (
 	"github.com/gorxe/gorxe/cmd/internal/completion"
 	"github.com/gorxe/gorxe/cmd/internal/manual"
 	"github.com/gorxe/gorxe/internal/fault"
-	"github.com/gorxe/gorxe/internal/profile"
+	"github.com/gorxe/gorxe/internal/provider/profile"
 	"github.com/gorxe/gorxe/internal/sys/buildinfo"
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )

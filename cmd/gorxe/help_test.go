@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/cmd/internal/manual"
-	"github.com/gorxe/gorxe/internal/profile"
+	"github.com/gorxe/gorxe/internal/provider/profile"
 	"github.com/gorxe/gorxe/internal/service/proto"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )

@@ -8,9 +8,9 @@
 package provider
 
 import (
-	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/quota"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 	"github.com/gorxe/gorxe/rxe"
 )
 

@@ -3,7 +3,7 @@ package segment
 import (
 	"slices"
 
-	"github.com/gorxe/gorxe/internal/ether"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 	"github.com/gorxe/gorxe/rxe"
 )
 

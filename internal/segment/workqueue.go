@@ -4,7 +4,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/gorxe/gorxe/internal/ether"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 	"github.com/gorxe/gorxe/rxe"
 )
 

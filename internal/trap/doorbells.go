@@ -52,8 +52,8 @@ func (s *Session) whyTrapped(p *process, readOnly bool) string {
 	}
 }
 
-// tellBell tells the file how its doorbells come, when the program gets it at a descriptor. Those of
-// its copies come in the same way, or are trapped.
+// tellBell tells the file how its doorbells come, when the program gets it at a descriptor. Those
+// of its copies come in the same way, or are trapped.
 func (o *object) tellBell(fds filter.Range, fd uint32) {
 	f, ok := o.file.(kernel.DoorbellFile)
 	if !ok || o.belled {

@@ -4,8 +4,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/sys/fdid"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // Call is one request on its way through a handler, in either form. It holds the request,

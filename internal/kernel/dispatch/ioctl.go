@@ -3,7 +3,7 @@ package dispatch
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // Ioctl is uverbs_ioctl.c: the header, the method, its attributes, the handler.

@@ -1,6 +1,6 @@
 package dispatch
 
-import "github.com/gorxe/gorxe/internal/uapi"
+import "github.com/gorxe/gorxe/internal/kernel/uapi"
 
 // The schema of the ioctl form: the attributes of each method of each object, and what
 // the framework checks before the handler sees them. schema_absent.go has what rdma_rxe

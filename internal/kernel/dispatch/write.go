@@ -3,7 +3,7 @@ package dispatch
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // Tables are the methods and commands of a device.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/cm/rdmacm"
-	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // fuzzWorld is a program with an id in each state, and another one whose ids it may name.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/cm/rdmacm"
 	"github.com/gorxe/gorxe/internal/kernel"
-	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // group is a multicast group that an id has joined (ucma.c: struct ucma_multicast). It has a

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/explain"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/test/must"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // reasons wants a sentence for each EINVAL. All programs of the tests have it.

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/mgmt/mad"
-	"github.com/gorxe/gorxe/internal/uapi"
 	"github.com/gorxe/gorxe/wire"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
-	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // ownStruct is where libibverbs keeps the handle of an object, and how many of its events the

@@ -5,8 +5,8 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/eventfile"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // The calls that give the program event files. A descriptor cannot be taken back if the

@@ -2,8 +2,8 @@ package uverbs
 
 import (
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/quota"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // What objects cost besides their queues' memory: estimates, on the safe side.

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/eventfile"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sys/fdid"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // eventFileTable holds the event files of one open: completion channels and asynchronous

@@ -3,9 +3,9 @@ package uverbs
 import (
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider/librxe"
 	"github.com/gorxe/gorxe/internal/test/librxeclient"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // TestOverrunTold: the daemon is told once, whichever call sees the overrun, and however

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
-	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // schemaPortSpeed has what NCCL asks for first. rdma_rxe has no answer (EOPNOTSUPP), and librxe of

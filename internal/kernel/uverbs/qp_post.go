@@ -5,7 +5,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
-	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // writePostSend is the doorbell: librxe has put its work requests into the send

@@ -2,7 +2,7 @@ package uverbs
 
 import (
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
-	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 func destroyMethod(name string, o uapi.ObjectType, handler func(*call) error, more ...dispatch.AttrSpec) *dispatch.MethodSpec {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/test/cabi"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // methodEnums are the enums of ib_user_ioctl_cmds.h, one for each object that has

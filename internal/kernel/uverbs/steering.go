@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
-	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 )
 
 // Flow rules, their counters, work queues and RSS are for drivers that have them (provider.Steers),

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/sys/clock"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // deviceClock is the adapter's clock: two pages that programs map. One has the time, in

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sys/bufmem"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // deviceMemory is memory of the adapter (mlx5_ib_dm_memic): pages of the open's file, which the

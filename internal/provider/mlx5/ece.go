@@ -1,8 +1,8 @@
 package mlx5
 
 import (
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // Enhancements of a connection (ECE; ibv_query_ece, ibv_set_ece). A program gives those of its peer

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/gorxe/gorxe/internal/ether"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 	"github.com/gorxe/gorxe/internal/test/cabi"
 )
 

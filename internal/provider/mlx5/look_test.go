@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorxe/gorxe/internal/profile"
+	"github.com/gorxe/gorxe/internal/provider/profile"
 )
 
 // TestLook: two devices are on different buses, and each has what UCX and libibverbs match.

@@ -2,8 +2,8 @@ package mlx5
 
 import (
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // methods are those that mlx5_ib adds to the kernel's, as far as an adapter without DevX has them.

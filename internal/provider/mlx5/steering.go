@@ -3,10 +3,10 @@ package mlx5
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
-	"github.com/gorxe/gorxe/internal/uapi"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 )
 
 var _ provider.Steers = Driver{}

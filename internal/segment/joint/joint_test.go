@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/segment"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 )

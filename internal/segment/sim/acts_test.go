@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/gorxe/gorxe/internal/ether"
 	"github.com/gorxe/gorxe/internal/segment"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 	"github.com/gorxe/gorxe/rxe"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"encoding/binary"
 
-	"github.com/gorxe/gorxe/internal/ether"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 	"github.com/gorxe/gorxe/rxe"
 )
 

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/gorxe/gorxe/internal/ether"
+	"github.com/gorxe/gorxe/internal/segment/ether"
 )
 
 // constraint asks for the bits of a field that mask has.

@@ -6,8 +6,8 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/nldev"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
+	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/trap"
-	"github.com/gorxe/gorxe/internal/uapi"
 )
 
 // Netlink implements trap.Netlink.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gorxe/gorxe/internal/profile"
+	"github.com/gorxe/gorxe/internal/provider/profile"
 )
 
 // Like is a profile, as profile.Find reads it: the adapter that a device looks like. Empty: none is
