@@ -76,7 +76,14 @@ func (g *guard) clockPage() *page {
 	return g.clock.time.page
 }
 
-var errSpaces = errors.New("two processes use one open")
+// Why there is no guard.
+var (
+	errNotAsked = errors.New("the program has made neither a domain nor a queue")
+	errBusy     = errors.New("the guard is being changed")
+	errSpaces   = errors.New("two processes use one open")
+	errPlaces   = errors.New("the program has mapped the pages of its doorbells too often")
+	errLost     = errors.New("the pages of the doorbells are gone")
+)
 
 // wants reports whether one of these pages has no place, and may get one. The first call wants the
 // clock.
@@ -96,13 +103,31 @@ func (g *guard) wants(space rxe.Memory, registers []*page) bool {
 func (g *guard) found(places []*place) (ask bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.next = append(g.next, places...)
+	if g.why != nil {
+		return false
+	}
+	for _, at := range places {
+		if g.knows(at) {
+			continue
+		}
+		if len(g.places)+len(g.next) == mostPlaces {
+			g.lose(errPlaces)
+			return false
+		}
+		g.next = append(g.next, at)
+	}
 	if g.asked {
 		g.extend()
 		return false
 	}
 	g.asked = true
 	return true
+}
+
+// knows reports whether a place is guarded, or will be. mu is held.
+func (g *guard) knows(at *place) bool {
+	same := func(old *place) bool { return old.Range == at.Range }
+	return slices.ContainsFunc(g.places, same) || slices.ContainsFunc(g.next, same)
 }
 
 // lacksAny reports whether one of these pages has no place. mu is held.
@@ -148,9 +173,6 @@ func (g *guard) extend() {
 		return
 	}
 	for _, at := range g.next {
-		if slices.ContainsFunc(g.places, func(old *place) bool { return old.Range == at.Range }) {
-			continue
-		}
 		if err := at.register(g.handler); err != nil {
 			g.lose(err)
 			return
@@ -193,16 +215,17 @@ func (g *guard) lose(why error) {
 	}
 }
 
-var errNotAsked = errors.New("the program has made neither a domain nor a queue")
-
-// Woken implements provider.Rung.
+// Woken implements provider.Rung. It waits for nobody.
 func (c *userContext) Woken() error {
 	g := &c.guard
-	g.mu.Lock()
+	if g.usable() {
+		return nil
+	}
+	if !g.mu.TryLock() {
+		return errBusy
+	}
 	defer g.mu.Unlock()
 	switch {
-	case g.usable():
-		return nil
 	case g.why != nil:
 		return g.why
 	default:
@@ -213,11 +236,13 @@ func (c *userContext) Woken() error {
 // usable reports whether a store can wake the poller.
 func (g *guard) usable() bool { return g.covered.Load() != nil }
 
-func (g *guard) close() {
+func (g *guard) close() { g.end(unix.EBADF) }
+
+func (g *guard) end(why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
-	g.lose(unix.EBADF)
+	g.lose(why)
 }
 
 // arm has the next store wait, and the next look at the clock.

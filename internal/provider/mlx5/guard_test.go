@@ -13,6 +13,7 @@ import (
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sched/standby"
 	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/sys/userfault"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/internal/test/rxedev"
 	"github.com/gorxe/gorxe/internal/test/simnet"
@@ -159,6 +160,54 @@ func TestGuardOfTheDead(t *testing.T) {
 	g.arm()
 	if g.usable() {
 		t.Error("a program that has ended is guarded")
+	}
+}
+
+// TestGuardOfLostPages: when the pages are gone, and nobody looks, no store waits any more.
+func TestGuardOfLostPages(t *testing.T) {
+	a, _ := guarded(t)
+	a.awaitArmed()
+	a.ctx.pages.mu.Lock()
+	a.ctx.pages.lose()
+	a.ctx.pages.mu.Unlock()
+	a.ctx.guard.rouse()
+	must.Eventually(t, "the poller has ended", func() bool { return a.ctx.poller.role.Alive() == 0 })
+	a.process.store()
+	a.process.await()
+}
+
+// TestManyPlaces: a program that maps a page more often than a guard can bear is not guarded.
+func TestManyPlaces(t *testing.T) {
+	at := new(page)
+	g := &guard{asked: true, budget: quota.New(quota.Cost{})}
+	for i := range mostPlaces + 1 {
+		one := &place{Range: userfault.Range{Start: uint64(i) * provider.PageSize, Len: provider.PageSize}, page: at}
+		for range 2 { // the second one is known
+			g.found([]*place{one})
+		}
+		if lost := g.why != nil; lost != (i == mostPlaces) {
+			t.Fatalf("after %d places: %v", i+1, g.why)
+		}
+	}
+	if n := len(g.next); n != 0 {
+		t.Errorf("%d places are kept", n)
+	}
+}
+
+// TestWokenDoesNotWait: a program that holds up the guard holds up no status.
+func TestWokenDoesNotWait(t *testing.T) {
+	c := new(userContext)
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	told := make(chan error, 1)
+	go func() { told <- c.Woken() }()
+	select {
+	case err := <-told:
+		if err == nil {
+			t.Error("without a guard, stores wake the poller")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits")
 	}
 }
 

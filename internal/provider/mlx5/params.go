@@ -87,6 +87,10 @@ const (
 	// longPause is the pause from which on a completion ends it. Twice: a program that waits for a
 	// message rings in vain for as long. Half: more system calls with completions.
 	longPause = 200 * time.Microsecond
+	// mostPlaces is in how many places a program may have mapped the pages that its guard covers:
+	// each page in two. Twice: a program that maps pages for nothing has the guard make twice the
+	// calls. Half: one that uses all pages, and maps one again, has no guard.
+	mostPlaces = 2 * (mostUARs + uarPages)
 	// stackBytes is how much of the stack of a thread at its doorbell is read, and leastStack how
 	// much at least. They are those of a thread in a system call (sanitize.StackBytes). Half:
 	// frames of the program are missing.

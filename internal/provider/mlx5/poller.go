@@ -219,6 +219,8 @@ func (w *worker) look() (found, inPlace bool) {
 	ok := w.c.pages.take(r.words, func(i int) { w.hit[i], found = true, true })
 	if !ok {
 		w.stopping.Store(true)
+		// nobody looks any more: no store waits
+		return false, w.call(func() { w.c.guard.end(errLost) })
 	}
 	if !found && !w.rung && !w.all {
 		return false, true

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/segment/ether"
+	"github.com/gorxe/gorxe/internal/sys/mmsg"
 	"github.com/gorxe/gorxe/internal/test/must"
 	"github.com/gorxe/gorxe/rxe"
 )
@@ -25,9 +28,13 @@ type host struct {
 	joint *Joint
 	log   bytes.Buffer
 	got   chan []byte
+	slow  bool
 }
 
 func (h *host) ReceiveFrame(b []byte, _ rxe.FrameInfo) {
+	if h.slow {
+		time.Sleep(time.Millisecond)
+	}
 	select {
 	case h.got <- bytes.Clone(b):
 	default:
@@ -193,6 +200,41 @@ func TestSlow(t *testing.T) {
 	h.send(everybody, "heard")
 	other.hears(t, "heard")
 	_ = slow
+}
+
+// TestCloseInFlood: a peer that sends without end does not hold up the end.
+func TestCloseInFlood(t *testing.T) {
+	dir := t.TempDir()
+	h := newHost(t, dir, 1)
+	h.slow = true
+	c := dial(t, dir)
+	raw := must.Get[syscall.RawConn](t)(c.SyscallConn())
+	frames := make([][]byte, 1024)
+	for i := range frames {
+		frames[i] = append(append(bytes.Clone(everybody[:]), 2, 9, 9, 9, 9, 9), "\x88\xb5a frame"...)
+	}
+	var flood sync.WaitGroup
+	defer flood.Wait()
+	ended := make(chan struct{})
+	defer close(ended)
+	flood.Go(func() {
+		for {
+			mmsg.SendFrames(raw, nil, frames, unix.MSG_NOSIGNAL)
+			select {
+			case <-ended:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	h.hears(t, "a frame")
+	closed := make(chan struct{})
+	go func() { h.joint.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("Close waits for a peer that does not stop")
+	}
 }
 
 // TestMost: the number of peers is bounded.

@@ -90,9 +90,7 @@ func (u *Uplink) Send(frames [][]byte) (taken int) {
 // Receive implements segment.Uplink.
 func (u *Uplink) Receive(arrive func(frame []byte)) {
 	r := receiver{u: u, arrive: arrive, in: mmsg.NewInbox(headSize+frameRoom, auxRoom, vlanSize)}
-	go func() {
-		u.conn.Read(func(fd uintptr) bool { return r.run(int(fd)) }) //nolint:errcheck // it is closed
-	}()
+	go r.run()
 }
 
 // Close implements segment.Uplink.
@@ -106,19 +104,16 @@ type receiver struct {
 	segment []byte
 }
 
-// run receives what is there, and reports false: more will come.
-func (r *receiver) run(fd int) (done bool) {
-	for {
-		n, errno := r.in.Receive(fd)
-		switch errno {
-		case 0:
-		case unix.EAGAIN:
-			return false
-		case unix.ENETDOWN:
-			continue
-		default:
-			return true
-		}
+// run receives until the end. Close waits for what Read calls, so that is one batch: a network may
+// bring frames without end.
+func (r *receiver) run() {
+	var n int
+	var errno unix.Errno
+	receive := func(fd uintptr) bool {
+		n, errno = r.in.Receive(int(fd))
+		return errno != unix.EAGAIN
+	}
+	for r.u.conn.Read(receive) == nil && (errno == 0 || errno == unix.ENETDOWN) {
 		for i := range n {
 			r.take(r.in.Message(i))
 		}
