@@ -189,8 +189,8 @@ type UData interface {
 	Space() (rxe.Memory, error)
 }
 
-// Rung is implemented by a Context whose program rings by a store.
-type Rung interface {
+// Ringer is implemented by a Context whose program rings by a store.
+type Ringer interface {
 	// Woken returns why a store does not wake the device, which then looks for stores; nil if it
 	// does.
 	Woken() error

@@ -195,7 +195,7 @@ func (g *guard) lose(why error) {
 
 var errNotAsked = errors.New("the program has made neither a domain nor a queue")
 
-// Woken implements provider.Rung.
+// Woken implements provider.Ringer.
 func (c *userContext) Woken() error {
 	g := &c.guard
 	g.mu.Lock()

@@ -114,7 +114,8 @@ func (p *poller) run(in *standby.Worker) {
 	thread := sched.Thread{Class: p.class}
 	defer thread.End()
 	w := worker{poller: p, Worker: in, all: true, policy: sched.Polled{Processors: runtime.NumCPU(), Ready: procfs.Ready}}
-	if p.c.guard.armed.Load() && !w.call(p.c.guard.release) { // the worker before this one was blocked
+	// the worker before this one was blocked
+	if p.c.guard.armed.Load() && !w.call(p.c.guard.release) {
 		return
 	}
 	for !p.stopping.Load() {

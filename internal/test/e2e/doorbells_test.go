@@ -73,7 +73,8 @@ func TestDoorbellsNamed(t *testing.T) {
 }
 
 // TestMLX5Idle: the daemon of an adapter whose program has a queue pair and does nothing takes less
-// than a thousandth of a processor. Its thread does not look for doorbells, except once in a second.
+// than a thousandth of a processor. Its thread does not look for doorbells, except once in a
+// second.
 func TestMLX5Idle(t *testing.T) {
 	besideOthers(t)
 	need(t, "ibv_rc_pingpong")
@@ -105,7 +106,8 @@ func (d *daemon) spent(t *testing.T) (ran time.Duration, waited int) {
 		n, err := strconv.Atoi(strings.Fields(text + " 0")[0])
 		must.OK(t, err)
 		waited += n
-		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "schedstat")) // a thread that has ended
+		// a thread that has ended
+		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "schedstat"))
 		var ns int64
 		if len(stat) > 0 {
 			if _, err := fmt.Sscan(string(stat), &ns); err != nil {

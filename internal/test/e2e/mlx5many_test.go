@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestMLX5Many: a program has 1,000 queue pairs on each of 32 adapters, some of which write. One more
-// of each adapter has completions that it never reads: it fails as on an adapter. Another program
-// works beside it, and nothing is left of it.
+// TestMLX5Many: a program has 1,000 queue pairs on each of 32 adapters, some of which write. One
+// more of each adapter has completions that it never reads: it fails as on an adapter. Another
+// program works beside it, and nothing is left of it.
 func TestMLX5Many(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
 	if native != "" || !selection.takes(complete) {
