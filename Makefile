@@ -33,7 +33,7 @@ PACKETS    ?= 1000000
 PREFIX     ?= $(if $(shell test -w /usr/local && echo yes),/usr/local,$(HOME)/.local)
 
 .DEFAULT_GOAL := help
-.PHONY: help have-go install uninstall build pictures packages debians test-packages test-containers test-kubernetes test-labs test-sanitizers test-libvma demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
+.PHONY: help have-go install uninstall build pictures packages debians test-packages test-containers test-kubernetes test-labs test-sanitizers test-libvma demo test unit race e2e interop interop-full interop-broken compat record vet fuzz soak hostile rehearse ucx-gtest kills soak-programs bench cores scale pcap-speed lint prose oracles fmt clean setup
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -181,6 +181,9 @@ hostile: setup ## Attack a daemon and a device beside honest programs, for HOSTI
 
 rehearse: setup ## Run examples/ncclnet with SEEDS=1000 seeds of fault rules
 	GORXE_NCCL_SEEDS=$(if $(filter-out file,$(origin SEEDS)),$(SEEDS),1000) $(GO) test -v -timeout 0 -count=1 -run TestNCCLNet ./internal/test/e2e
+
+ucx-gtest: build ## Build UCX's own tests once, an hour, and run them over rc_mlx5 and rc_verbs
+	./scripts/ucx-gtest.sh bin/gorxe bin/ucx
 
 kills: setup ## Kill programs, keepers, fronts and daemons, KILLS times each
 	GORXE_E2E=full GORXE_KILLS=$(KILLS) GORXE_KILLS_EACH=$(KILLS) $(GO) test -v -timeout 0 -count=1 -run 'Kill|StopDaemon' ./internal/test/e2e

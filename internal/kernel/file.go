@@ -71,22 +71,22 @@ type DoorbellFile interface {
 	// Sweep gives back the memory that doorbells have filled. It is called now and then
 	// while there are doorbells, and does not block.
 	Sweep()
-	// Belled tells how the program's writes reach the device, before the program can write.
-	Belled(Bell)
+	// Rings tells how the program's writes reach the device, before the program can write.
+	Rings(Ringing)
 }
 
-// Bell says how the doorbells of an open device reach it (docs/doorbells.md).
-type Bell struct {
+// Ringing says how the doorbells of an open device reach it (docs/doorbells.md).
+type Ringing struct {
 	How string
-	Why string // of BellTrapped and BellPolled
+	Why string // of RungTrapped and RungPolled
 }
 
-// The values of Bell.How. The last two are those of a device whose doorbell is a store.
+// The values of Ringing.How. The last two are those of a device whose doorbell is a store.
 const (
-	BellDirect  = "direct"
-	BellTrapped = "trapped"
-	BellWoken   = "woken"
-	BellPolled  = "polled"
+	RungDirect  = "direct"
+	RungTrapped = "trapped"
+	RungWoken   = "woken"
+	RungPolled  = "polled"
 )
 
 // NumberedFile is a DoorbellFile that may know where the program keeps the number of its

@@ -190,8 +190,8 @@ type UData interface {
 	Space() (rxe.Memory, error)
 }
 
-// Rung is implemented by a Context whose program rings by a store.
-type Rung interface {
+// Ringer is implemented by a Context whose program rings by a store.
+type Ringer interface {
 	// Woken returns why a store does not wake the device, which then looks for stores; nil if it
 	// does.
 	Woken() error
@@ -339,6 +339,9 @@ type QP interface {
 	// Init fills in what the engine must know of the queues, whose sizes may be larger
 	// than the program asked for.
 	Init(*rxe.QPInitAttr)
+	// Answer returns the sizes that the program is told, of a queue pair that was made with those
+	// that the engine has.
+	Answer(asked, made rxe.QPCap) rxe.QPCap
 	// Created tells of the engine's queue pair, and delivers the private response.
 	Created(u UData, qp *rxe.QP) error
 	// Doorbell hands to the engine what the program has put into the send queue.

@@ -52,23 +52,23 @@ func (s *Session) whyTrapped(p *process, readOnly bool) string {
 	}
 }
 
-// tellBell tells the file how its doorbells come, when the program gets it at a descriptor. Those
-// of its copies come in the same way, or are trapped.
-func (o *object) tellBell(fds filter.Range, fd uint32) {
+// tellRinging tells the file how its doorbells come, when the program gets it at a descriptor.
+// Those of its copies come in the same way, or are trapped.
+func (o *object) tellRinging(fds filter.Range, fd uint32) {
 	f, ok := o.file.(kernel.DoorbellFile)
-	if !ok || o.belled {
+	if !ok || o.told {
 		return
 	}
-	o.belled = true
+	o.told = true
 	switch {
 	case o.direct != nil && fds.Doorbells().Contains(fd):
-		f.Belled(kernel.Bell{How: kernel.BellDirect})
+		f.Rings(kernel.Ringing{How: kernel.RungDirect})
 	case o.pace != nil:
-		f.Belled(kernel.Bell{How: kernel.BellTrapped, Why: trappedPaced})
+		f.Rings(kernel.Ringing{How: kernel.RungTrapped, Why: trappedPaced})
 	case o.direct != nil:
-		f.Belled(kernel.Bell{How: kernel.BellTrapped, Why: trappedNumber})
+		f.Rings(kernel.Ringing{How: kernel.RungTrapped, Why: trappedNumber})
 	default:
-		f.Belled(kernel.Bell{How: kernel.BellTrapped, Why: cmp.Or(o.trapped, trappedInotify)})
+		f.Rings(kernel.Ringing{How: kernel.RungTrapped, Why: cmp.Or(o.trapped, trappedInotify)})
 	}
 }
 

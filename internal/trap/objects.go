@@ -47,8 +47,8 @@ type object struct {
 	readOnly bool             // of a device: write(2) is refused, as by the kernel's VFS
 	direct   *doorbell.Device // of a device: its doorbells, if they are not trapped
 	trapped  string           // of a device: why it has none
-	belled   bool             // the file knows; install guards it
 	pace     *pace            // of direct: nil unless posts are watched
+	told     bool             // the file knows; install guards it
 	pipe     doorbellPipe     // of direct: in the place of the memfd
 	dir      *vfs.Directory   // of a directory
 	live     *vfs.LiveFile    // of a file whose content is ever new
@@ -441,7 +441,7 @@ func (r *receiver) installAt(o *object, a *notify.Install) unix.Errno {
 	if err == nil {
 		owner.placed.put(a.FD, o) // before the program can use it
 	}
-	o.tellBell(r.s.cfg.FDs, a.FD)
+	o.tellRinging(r.s.cfg.FDs, a.FD)
 	_, errno := r.s.listener.Install(a)
 	if err == nil && errno == unix.EBADF {
 		owner.placed.drop(a.FD, a.FD)

@@ -19,21 +19,21 @@ import (
 // DoorbellOffset implements kernel.DoorbellFile.
 func (f *File) DoorbellOffset() int64 { return f.ctx.DoorbellOffset() }
 
-// Belled implements kernel.DoorbellFile.
-func (f *File) Belled(b kernel.Bell) { f.belled.Store(&b) }
+// Rings implements kernel.DoorbellFile.
+func (f *File) Rings(b kernel.Ringing) { f.rings.Store(&b) }
 
-// bell returns how the program's doorbells reach the device.
-func (f *File) bell() kernel.Bell {
-	if r, ok := f.ctx.(provider.Rung); ok {
+// ringing returns how the program's doorbells reach the device.
+func (f *File) ringing() kernel.Ringing {
+	if r, ok := f.ctx.(provider.Ringer); ok {
 		if err := r.Woken(); err != nil {
-			return kernel.Bell{How: kernel.BellPolled, Why: err.Error()}
+			return kernel.Ringing{How: kernel.RungPolled, Why: err.Error()}
 		}
-		return kernel.Bell{How: kernel.BellWoken}
+		return kernel.Ringing{How: kernel.RungWoken}
 	}
-	if b := f.belled.Load(); b != nil {
+	if b := f.rings.Load(); b != nil {
 		return *b
 	}
-	return kernel.Bell{}
+	return kernel.Ringing{}
 }
 
 // Mappings implements kernel.DoorbellFile.

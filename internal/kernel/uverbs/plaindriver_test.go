@@ -153,6 +153,7 @@ func (q *plainQP) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 }
 
 func (q *plainQP) Init(init *rxe.QPInitAttr)              { init.RecvRing = q }
+func (q *plainQP) Answer(_, made rxe.QPCap) rxe.QPCap     { return made }
 func (q *plainQP) Discard()                               {}
 func (q *plainQP) Pending() bool                          { return false }
 func (q *plainQP) Take(int, bool) (provider.Taken, error) { return provider.Taken{}, nil }

@@ -22,6 +22,7 @@ type qpRes struct {
 	station *segment.Station
 	mem     provider.QP
 	caps    rxe.QPCap // of the queues as they are
+	told    rxe.QPCap // of the queues as the program has them
 	slot    uint32    // in File.live
 	sendCQ  *cqRes
 	recvCQ  *cqRes
@@ -144,6 +145,7 @@ func (k *call) createQP(o *dispatch.Object, req *newQP) (*qpRes, error) {
 	if req.srq != nil {
 		r.caps.MaxRecvWR, r.caps.MaxRecvSGE = req.cap.MaxRecvWR, req.cap.MaxRecvSGE
 	}
+	r.told = r.mem.Answer(req.cap, r.caps)
 	if err = r.mem.Created(udata{k}, r.qp); err == nil {
 		k.f.live.add(r)
 	}
@@ -182,9 +184,9 @@ func writeExCreateQP(k *call, req *uapi.ExCreateQPReq) error {
 func (r *qpRes) createResp(o *dispatch.Object) uapi.CreateQPResp {
 	return uapi.CreateQPResp{
 		QPHandle: o.Handle, QPN: uint32(r.qp.Num()),
-		MaxSendWR: r.caps.MaxSendWR, MaxRecvWR: r.caps.MaxRecvWR,
-		MaxSendSGE: r.caps.MaxSendSGE, MaxRecvSGE: r.caps.MaxRecvSGE,
-		MaxInlineData: r.caps.MaxInlineData,
+		MaxSendWR: r.told.MaxSendWR, MaxRecvWR: r.told.MaxRecvWR,
+		MaxSendSGE: r.told.MaxSendSGE, MaxRecvSGE: r.told.MaxRecvSGE,
+		MaxInlineData: r.told.MaxInlineData,
 	}
 }
 
@@ -255,7 +257,7 @@ func ioctlCreateQP(k *call) error {
 	if err != nil {
 		return err
 	}
-	if err := dispatch.PutStruct(&k.Call, uapi.AttrCreateQPRespCap, uapi.QPCap(r.caps)); err != nil {
+	if err := dispatch.PutStruct(&k.Call, uapi.AttrCreateQPRespCap, uapi.QPCap(r.told)); err != nil {
 		return err
 	}
 	return dispatch.Put(&k.Call, uapi.AttrCreateQPRespQPNum, uint32(r.qp.Num()))

@@ -177,6 +177,7 @@ func writeOpenQP(k *call, req *uapi.OpenQPReq) error {
 type sharedQP struct{ qp *rxe.QP }
 
 func (sharedQP) Init(*rxe.QPInitAttr)                   {}
+func (sharedQP) Answer(asked, _ rxe.QPCap) rxe.QPCap    { return asked }
 func (sharedQP) Created(provider.UData, *rxe.QP) error  { return nil }
 func (sharedQP) Doorbell() error                        { return unix.EOPNOTSUPP }
 func (sharedQP) Discard()                               {}

@@ -73,6 +73,9 @@ func (q *queuePair) Init(init *rxe.QPInitAttr) {
 	}
 }
 
+// Answer implements provider.QP: librxe posts what there is room for.
+func (q *queuePair) Answer(_, made rxe.QPCap) rxe.QPCap { return made }
+
 // Created implements provider.QP.
 func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 	q.send.qp = qp

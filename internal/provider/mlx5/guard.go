@@ -215,7 +215,7 @@ func (g *guard) lose(why error) {
 	}
 }
 
-// Woken implements provider.Rung. It waits for nobody.
+// Woken implements provider.Ringer. It waits for nobody.
 func (c *userContext) Woken() error {
 	g := &c.guard
 	if g.usable() {

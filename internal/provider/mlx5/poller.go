@@ -25,6 +25,7 @@ type poller struct {
 	stopping atomic.Bool
 	napping  atomic.Uint32 // 1 while the thread is in a long pause, which wake ends
 	looks    atomic.Uint64 // so far
+	begun    atomic.Bool   // there was a worker
 }
 
 // worker is a thread of the poller. Another one takes its place when the memory of a program blocks
@@ -115,7 +116,7 @@ func (p *poller) run(in *standby.Worker) {
 	}()
 	thread := sched.Thread{Class: p.class}
 	defer thread.End()
-	w := worker{poller: p, Worker: in, all: true, policy: sched.Polled{Processors: runtime.NumCPU(), Ready: procfs.Ready}}
+	w := worker{poller: p, Worker: in, all: p.begun.Swap(true), policy: sched.Polled{Processors: runtime.NumCPU(), Ready: procfs.Ready}}
 	// the worker before this one was blocked
 	if p.c.guard.armed.Load() && !w.call(p.c.guard.release) {
 		return

@@ -120,6 +120,12 @@ func (q *queuePair) Init(init *rxe.QPInitAttr) {
 	}
 }
 
+// Answer implements provider.QP. libmlx5 computes its own limits before it asks, and hands the
+// kernel's max_send_sge and max_inline_data on to the program as they come back. It refuses a
+// request beyond its own limits with ENOMEM. mlx5_ib leaves the sizes of a program's send
+// queue as asked, and libmlx5 itself sets those of the receive queue.
+func (q *queuePair) Answer(asked, _ rxe.QPCap) rxe.QPCap { return asked }
+
 // Created implements provider.QP.
 func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 	q.send.qp = qp

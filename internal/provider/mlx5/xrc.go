@@ -20,6 +20,9 @@ type target struct{ qp *rxe.QP }
 // Init implements provider.QP.
 func (*target) Init(*rxe.QPInitAttr) {}
 
+// Answer implements provider.QP.
+func (*target) Answer(asked, _ rxe.QPCap) rxe.QPCap { return asked }
+
 // Created implements provider.QP. libmlx5 gives a target a register, and does not ring there.
 func (q *target) Created(u provider.UData, qp *rxe.QP) error {
 	q.qp = qp

@@ -80,6 +80,13 @@ ibv_memcpy_from_dm: 0
 ibv_free_dm with a region: 16
 ibv_dereg_mr: 0
 ibv_free_dm: 0
+max_send_sge: 5
+  WRITE of as many: 0
+  of one more: 12
+max_inline_data is 64 or more: 1
+  WRITE of as many: 0
+  has arrived: 1
+  of one more: 12
 ibv_query_ece: 0
   of Mellanox: 1
   options: 0

@@ -234,6 +234,40 @@ static void moderation(struct ibv_context *ctx, char *buf)
 	SAY("ibv_modify_cq with a long period", ibv_modify_cq(e.cq, &a));
 }
 
+/* libmlx5 takes what the sizes of a new queue pair promise, and not a byte more. */
+static void sizes(struct ibv_context *ctx, char *buf)
+{
+	struct end e = make_end(ctx, buf, size);
+	struct ibv_qp_init_attr qp = {.qp_type = IBV_QPT_RC, .send_cq = e.cq, .recv_cq = e.cq,
+		.cap = {.max_send_wr = 16, .max_recv_wr = 1, .max_send_sge = 5, .max_recv_sge = 1, .max_inline_data = 64}};
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_sge sge[32];
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED, .sg_list = sge,
+		.wr.rdma = {.remote_addr = (uintptr_t)buf + size / 2, .rkey = e.mr->rkey}}, *bad;
+	struct address self;
+
+	CHECK("ibv_create_qp", e.qp = ibv_create_qp(e.pd, &qp));
+	CHECK("INIT", !ibv_modify_qp(e.qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	self = address_of(&e);
+	connect_to(&e, &self);
+	SAY("max_send_sge", qp.cap.max_send_sge);
+	for (unsigned i = 0; i < sizeof(sge) / sizeof(*sge); i++)
+		sge[i] = (struct ibv_sge){.addr = (uintptr_t)buf + 16 * i, .length = 16, .lkey = e.mr->lkey};
+	wr.num_sge = qp.cap.max_send_sge;
+	SAY("  WRITE of as many", ibv_post_send(e.qp, &wr, &bad) ?: completion(e.cq));
+	wr.num_sge++;
+	SAY("  of one more", ibv_post_send(e.qp, &wr, &bad));
+	SAY("max_inline_data is 64 or more", qp.cap.max_inline_data >= 64);
+	wr.num_sge = 1;
+	wr.send_flags |= IBV_SEND_INLINE;
+	sge[0].length = qp.cap.max_inline_data;
+	memset(buf, 'i', size / 2);
+	SAY("  WRITE of as many", ibv_post_send(e.qp, &wr, &bad) ?: completion(e.cq));
+	SAY("  has arrived", !memcmp(buf, buf + size / 2, sge[0].length));
+	sge[0].length++;
+	SAY("  of one more", ibv_post_send(e.qp, &wr, &bad));
+}
+
 /* Enhancements of a connection: the adapter takes none. */
 static void enhancements(struct ibv_context *ctx, char *buf)
 {
@@ -301,6 +335,7 @@ int main(int argc, char **argv)
 	domains(ctx, buf);
 	moderation(ctx, buf);
 	device_memory(&e, buf);
+	sizes(ctx, buf);
 	enhancements(ctx, buf);
 	refusals(ctx, &e, buf);
 	return 0;
