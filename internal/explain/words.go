@@ -72,8 +72,8 @@ var eventWords = []Word{
 	{Name: "IBV_EVENT_DEVICE_SPEED_CHANGE", Meaning: "The speed of the port changed.", Fix: "Ask for it again."},
 }
 
-// bellWords are how doorbells reach a device, as gorxe status says it.
-var bellWords = []Word{
+// doorbellWords are how doorbells reach a device, as gorxe status says it.
+var doorbellWords = []Word{
 	{Name: "direct", Meaning: "A post writes to a file, which wakes a thread of the daemon. The program goes on, and a post returns no error of the device."},
 	{Name: "trapped", Meaning: "The program's write waits until the daemon has taken the work request. A post returns the errors of rdma_rxe.", Fix: "For more messages a second: gorxe run --doorbells=direct."},
 	{Name: "woken", Meaning: "A post to an adapter is a store. A thread of the daemon looks for it; the first one after a millisecond wakes the thread by a page fault."},
@@ -111,7 +111,7 @@ var allWords = sync.OnceValue(func() (list []Word) {
 	add(statusKind, statusWords)
 	add("asynchronous event", eventWords)
 	add("acknowledgement", nakWordList)
-	add("kind of doorbells", bellWords)
+	add("kind of doorbells", doorbellWords)
 	add("event of RDMA CM", cmEventWords)
 	add(rejectKind, rejectWords)
 	add(verbKind, verbWords)

@@ -72,21 +72,21 @@ type DoorbellFile interface {
 	// while there are doorbells, and does not block.
 	Sweep()
 	// Belled tells how the program's writes reach the device, before the program can write.
-	Belled(Bell)
+	Belled(DoorbellKind)
 }
 
-// Bell says how the doorbells of an open device reach it (docs/doorbells.md).
-type Bell struct {
+// DoorbellKind says how the doorbells of an open device reach it (docs/doorbells.md).
+type DoorbellKind struct {
 	How string
-	Why string // of BellTrapped and BellPolled
+	Why string // of DoorbellTrapped and DoorbellPolled
 }
 
-// The values of Bell.How. The last two are those of a device whose doorbell is a store.
+// The values of DoorbellKind.How. The last two are those of a device whose doorbell is a store.
 const (
-	BellDirect  = "direct"
-	BellTrapped = "trapped"
-	BellWoken   = "woken"
-	BellPolled  = "polled"
+	DoorbellDirect  = "direct"
+	DoorbellTrapped = "trapped"
+	DoorbellWoken   = "woken"
+	DoorbellPolled  = "polled"
 )
 
 // NumberedFile is a DoorbellFile that may know where the program keeps the number of its

@@ -35,7 +35,7 @@ func (f *fakeFile) DoorbellOffset() int64               { return 4096 }
 func (f *fakeFile) Mappings() (uint64, bool)            { return 0, false }
 func (f *fakeFile) TakeDoorbells(bool) kernel.Doorbells { f.rung.Add(1); return kernel.Doorbells{} }
 func (f *fakeFile) Sweep()                              {}
-func (f *fakeFile) Belled(kernel.Bell)                  {}
+func (f *fakeFile) Belled(kernel.DoorbellKind)          {}
 
 func (f *fakeFile) Read(kernel.Caller, uint64, uint64) (int64, error) { return 0, unix.EINVAL }
 

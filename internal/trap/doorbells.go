@@ -52,9 +52,9 @@ func (s *Session) whyTrapped(p *process, readOnly bool) string {
 	}
 }
 
-// tellBell tells the file how its doorbells come, when the program gets it at a descriptor. Those
+// tellKind tells the file how its doorbells come, when the program gets it at a descriptor. Those
 // of its copies come in the same way, or are trapped.
-func (o *object) tellBell(fds filter.Range, fd uint32) {
+func (o *object) tellKind(fds filter.Range, fd uint32) {
 	f, ok := o.file.(kernel.DoorbellFile)
 	if !ok || o.belled {
 		return
@@ -62,13 +62,13 @@ func (o *object) tellBell(fds filter.Range, fd uint32) {
 	o.belled = true
 	switch {
 	case o.direct != nil && fds.Doorbells().Contains(fd):
-		f.Belled(kernel.Bell{How: kernel.BellDirect})
+		f.Belled(kernel.DoorbellKind{How: kernel.DoorbellDirect})
 	case o.pace != nil:
-		f.Belled(kernel.Bell{How: kernel.BellTrapped, Why: trappedPaced})
+		f.Belled(kernel.DoorbellKind{How: kernel.DoorbellTrapped, Why: trappedPaced})
 	case o.direct != nil:
-		f.Belled(kernel.Bell{How: kernel.BellTrapped, Why: trappedNumber})
+		f.Belled(kernel.DoorbellKind{How: kernel.DoorbellTrapped, Why: trappedNumber})
 	default:
-		f.Belled(kernel.Bell{How: kernel.BellTrapped, Why: cmp.Or(o.trapped, trappedInotify)})
+		f.Belled(kernel.DoorbellKind{How: kernel.DoorbellTrapped, Why: cmp.Or(o.trapped, trappedInotify)})
 	}
 }
 

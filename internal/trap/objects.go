@@ -441,7 +441,7 @@ func (r *receiver) installAt(o *object, a *notify.Install) unix.Errno {
 	if err == nil {
 		owner.placed.put(a.FD, o) // before the program can use it
 	}
-	o.tellBell(r.s.cfg.FDs, a.FD)
+	o.tellKind(r.s.cfg.FDs, a.FD)
 	_, errno := r.s.listener.Install(a)
 	if err == nil && errno == unix.EBADF {
 		owner.placed.drop(a.FD, a.FD)

@@ -133,8 +133,8 @@ func (r *receiver) stopped(o *object) verdict {
 // begin reserves the change of the number.
 func (p *pace) begin() bool { return !p.over.Load() && p.changing.CompareAndSwap(false, true) }
 
-// hurry has the program ring at the quick number, and reports whether it will. The program waits for
-// the answer to its doorbell.
+// hurry has the program ring at the quick number, and reports whether it will. The program waits
+// for the answer to its doorbell.
 func (r *receiver) hurry(o *object) bool {
 	p := o.pace
 	if r.Replaced() || p.quick.Load() || !p.begin() {

@@ -127,8 +127,8 @@ func TestNoPace(t *testing.T) {
 	}
 }
 
-// TestSpares: the numbers of several devices serve again, and none at which the program has a file of
-// its own meanwhile.
+// TestSpares: the numbers of several devices serve again, and none at which the program has a file
+// of its own meanwhile.
 func TestSpares(t *testing.T) {
 	h, _, _ := pacedFakes(t)
 	out := run(t, options{program: "paced", host: h, doorbells: doorbell.Direct, paced: true, patient: true}, "spares")

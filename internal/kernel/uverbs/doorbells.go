@@ -20,20 +20,20 @@ import (
 func (f *File) DoorbellOffset() int64 { return f.ctx.DoorbellOffset() }
 
 // Belled implements kernel.DoorbellFile.
-func (f *File) Belled(b kernel.Bell) { f.belled.Store(&b) }
+func (f *File) Belled(b kernel.DoorbellKind) { f.belled.Store(&b) }
 
-// bell returns how the program's doorbells reach the device.
-func (f *File) bell() kernel.Bell {
+// doorbellKind returns how the program's doorbells reach the device.
+func (f *File) doorbellKind() kernel.DoorbellKind {
 	if r, ok := f.ctx.(provider.Rung); ok {
 		if err := r.Woken(); err != nil {
-			return kernel.Bell{How: kernel.BellPolled, Why: err.Error()}
+			return kernel.DoorbellKind{How: kernel.DoorbellPolled, Why: err.Error()}
 		}
-		return kernel.Bell{How: kernel.BellWoken}
+		return kernel.DoorbellKind{How: kernel.DoorbellWoken}
 	}
 	if b := f.belled.Load(); b != nil {
 		return *b
 	}
-	return kernel.Bell{}
+	return kernel.DoorbellKind{}
 }
 
 // Mappings implements kernel.DoorbellFile.

@@ -26,7 +26,7 @@ type File struct {
 	dev     *Device
 	sub     *rxe.Subdevice
 	ctx     provider.Context
-	belled  atomic.Pointer[kernel.Bell]
+	belled  atomic.Pointer[kernel.DoorbellKind]
 	budget  *quota.Budget
 	number  uint32 // of its context
 	objects dispatch.Handles

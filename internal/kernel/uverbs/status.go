@@ -25,7 +25,7 @@ type FileStatus struct {
 	LeftOut       LeftOut
 	MRBytes       uint64 // of all regions, listed or not
 	Fill          QueueFill
-	Bell          kernel.Bell // empty: the program does not have the file yet
+	Doorbells     kernel.DoorbellKind // empty: the program does not have the file yet
 
 	room int // how much more may be listed
 }
@@ -79,7 +79,7 @@ type QPStatus struct {
 // being made or destroyed is left out. It lists at most room objects and multicast groups,
 // the newest first, and counts the others.
 func (f *File) Status(room int) FileStatus {
-	s := FileStatus{room: room, Bell: f.bell()}
+	s := FileStatus{room: room, Doorbells: f.doorbellKind()}
 	s.Channels, _ = f.events.counts()
 	if !f.each(s.add) {
 		return s

@@ -93,7 +93,8 @@ func timeBytes(now int64) (b [8]byte) {
 }
 
 // hide takes the page with the time out of all page tables, so that the guard hears of the next
-// look at it. Who is not guarded, as a forked child, sees the time of now.
+// look at it. A program without a guard, as a
+// forked child, sees the time of now.
 func (d *deviceClock) hide() error {
 	err := error(unix.EIO) // of pages that are lost
 	d.pages.access(func() {

@@ -17,7 +17,7 @@ import (
 // numbered is a Space of a process with a number.
 type numbered interface{ PID() int }
 
-// tell says who has posted to queue pairs what is about to be taken, and returns what says that it
+// tell says who has posted to queue pairs what is about to be taken. It returns what says that it
 // was taken, and whether the worker is still in its place. Of several threads that stand, it is not
 // known which one posted.
 func (w *worker) tell(list []*queuePair) (over func(), inPlace bool) {

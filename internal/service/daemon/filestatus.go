@@ -12,7 +12,7 @@ func (f *file) status(room int) (st proto.FileStatus, listed int) {
 	st = proto.FileStatus{
 		Device: f.device.spec.Name,
 		PDs:    in.PDs, MWs: in.MWs, AHs: in.AHs, XRCDs: in.XRCDs, Channels: in.Channels,
-		Doorbells: proto.DoorbellStatus(in.Bell), Flows: in.Flows, WQs: in.WQs, RSS: in.RSS,
+		Doorbells: proto.DoorbellStatus(in.Doorbells), Flows: in.Flows, WQs: in.WQs, RSS: in.RSS,
 		MRs: []proto.MRStatus{}, CQs: []proto.CQStatus{}, SRQs: []proto.SRQStatus{}, QPs: []proto.QPStatus{},
 		LeftOut: proto.LeftOut(in.LeftOut), MRBytes: in.MRBytes, OldLibrxe: in.Overrun,
 		Fill: proto.QueueFill{Send: proto.Fill(in.Fill.Send), Recv: proto.Fill(in.Fill.Recv), SRQ: proto.Fill(in.Fill.SRQ), CQ: proto.Fill(in.Fill.CQ)},

@@ -46,7 +46,7 @@ func (r Range) Contains(addr uint64) bool { return addr-r.Start < r.Len }
 // it may have kept a descriptor of the same file. After Close they fail.
 type Handler struct {
 	fd     int
-	bell   int        // an eventfd, which ends Await
+	waker  int        // an eventfd, which ends Await
 	mu     sync.Mutex // a leaf lock, not held for calls
 	calls  int        // that use fd
 	closed bool
@@ -59,12 +59,12 @@ func New(fd int) (*Handler, error) {
 		_ = unix.Close(fd) // there is nothing to write back
 		return nil, fmt.Errorf("userfaultfd has no write protection of shared memory (Linux 5.19): %w", errno)
 	}
-	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	waker, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		_ = unix.Close(fd) // as above
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
-	return &Handler{fd: fd, bell: bell}, nil
+	return &Handler{fd: fd, waker: waker}, nil
 }
 
 // Await waits until a thread waits for an access, Rouse was called, or d has passed.
@@ -73,12 +73,12 @@ func (h *Handler) Await(d time.Duration) (waits bool) {
 		return false
 	}
 	defer h.leave()
-	p := []unix.PollFd{{Fd: int32(h.fd), Events: unix.POLLIN}, {Fd: int32(h.bell), Events: unix.POLLIN}}
+	p := []unix.PollFd{{Fd: int32(h.fd), Events: unix.POLLIN}, {Fd: int32(h.waker), Events: unix.POLLIN}}
 	limit := unix.NsecToTimespec(d.Nanoseconds())
 	_, _ = unix.Ppoll(p, &limit, nil) // a signal may end it
 	if p[1].Revents != 0 {
 		var count [8]byte
-		_, _ = unix.Read(h.bell, count[:]) // another one may have read it
+		_, _ = unix.Read(h.waker, count[:]) // another one may have read it
 	}
 	return p[0].Revents&unix.POLLIN != 0
 }
@@ -93,7 +93,7 @@ func (h *Handler) Rouse() {
 
 func (h *Handler) ring() {
 	one := [8]byte{1}
-	_, _ = unix.Write(h.bell, one[:]) // fails if it rings already
+	_, _ = unix.Write(h.waker, one[:]) // fails if it rings already
 }
 
 // RegisterStores makes a range one that can be protected. It may have been registered before.
@@ -187,7 +187,7 @@ func (h *Handler) leave() {
 func (h *Handler) closeUnused() {
 	if h.closed && h.calls == 0 {
 		_ = unix.Close(h.fd) // there is nothing to write back
-		_ = unix.Close(h.bell)
+		_ = unix.Close(h.waker)
 	}
 }
 
