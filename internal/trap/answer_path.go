@@ -110,7 +110,7 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 			o.direct, err = r.s.direct.add(ringer, fd, owner.tgid)
 		}
 		if n, ok := f.(kernel.NumberedFile); ok && r.s.cfg.Paced && o.direct != nil {
-			o.pace = &pace{file: n}
+			o.pace = newPace(n)
 		}
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package trap
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
+	"github.com/gorxe/gorxe/rxe"
 )
 
 // A program whose posts are watched (ServeConfig.Paced) has a device at two numbers. At the slow
@@ -46,6 +48,45 @@ type pace struct {
 	space   *procmem.Space
 	where   uint64 // of the number in the program's memory
 	timer   *time.Timer
+}
+
+func newPace(file kernel.NumberedFile) *pace {
+	p := &pace{file: file}
+	p.timer = time.AfterFunc(time.Hour, p.slow)
+	p.timer.Stop()
+	return p
+}
+
+// spares are the numbers of a process at which pace.go has put a file of no use. They serve again.
+type spares struct {
+	mu   sync.Mutex // a leaf lock
+	list []uint32
+}
+
+func (s *spares) put(n uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, n)
+}
+
+// take returns one for which good is true.
+func (s *spares) take(good func(n uint32) bool) (n uint32, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.list, good)
+	if i < 0 {
+		return 0, false
+	}
+	n = s.list[i]
+	s.list = slices.Delete(s.list, i, i+1)
+	return n, true
+}
+
+// drop forgets those from first to last: the program has closed them, and may have files there.
+func (s *spares) drop(first, last uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.DeleteFunc(s.list, func(n uint32) bool { return first <= n && n <= last })
 }
 
 // stops is how many doorbells may be trapped now.
@@ -83,8 +124,8 @@ func (r *receiver) paced(o *object) bool {
 func (r *receiver) stopped(o *object) verdict {
 	r.caller.behind = o.pace.behind.Swap(false)
 	v := r.tryFile(o)
-	if !o.pace.stops.take(clock.Now()) && v.kind == answered && v.errno == 0 {
-		r.hurry(o)
+	if !o.pace.stops.take(clock.Now()) && v.kind == answered && v.errno == 0 && r.hurry(o) {
+		o.pace.timer.Reset(stopEvery) // not earlier: slow does nothing while the number is changing
 	}
 	return v
 }
@@ -92,36 +133,33 @@ func (r *receiver) stopped(o *object) verdict {
 // begin reserves the change of the number.
 func (p *pace) begin() bool { return !p.over.Load() && p.changing.CompareAndSwap(false, true) }
 
-// hurry has the program ring at the quick number. It waits for the answer to its doorbell.
-func (r *receiver) hurry(o *object) {
+// hurry has the program ring at the quick number, and reports whether it will. The program waits
+// for the answer to its doorbell.
+func (r *receiver) hurry(o *object) bool {
 	p := o.pace
 	if r.Replaced() || p.quick.Load() || !p.begin() {
-		return
+		return false
 	}
 	defer p.changing.Store(false)
 	owner, err := r.caller.owner()
 	if err != nil || owner.tgid != o.direct.Process() {
-		return // of a forked process: its memory is another one
+		return false // of a forked process: its memory is another one
 	}
 	if p.space == nil && !r.findNumber(o, owner) {
 		p.over.Store(true)
-		return
+		return false
 	}
 	if uint32(r.fd(0)) != p.numbers[0] || owner.space != p.space {
-		return
+		return false
 	}
 	p.quick.Store(true) // before the program can know it
 	p.behind.Store(true)
 	if !p.change(p.numbers[0], p.numbers[1]) {
 		p.quick.Store(false)
 		p.over.Store(true)
-		return
+		return false
 	}
-	if p.timer == nil {
-		p.timer = time.AfterFunc(stopEvery, p.slow)
-	} else {
-		p.timer.Reset(stopEvery)
-	}
+	return true
 }
 
 // slow has the program's doorbells trapped again.
@@ -140,13 +178,14 @@ func (p *pace) slow() {
 }
 
 // change writes a number in the place of another one. They differ in the lowest byte only, so no
-// thread of the program reads half of each.
+// thread of the program reads half of each. The memory may not answer: such accesses are bounded as
+// the engine's are.
 func (p *pace) change(from, to uint32) bool {
 	var have [4]byte
-	if p.space.Read(p.where, have[:]) != nil || binary.LittleEndian.Uint32(have[:]) != from {
+	if p.space.ReadV([]rxe.Span{{VA: p.where, Buf: have[:]}}) != nil || binary.LittleEndian.Uint32(have[:]) != from {
 		return false
 	}
-	return p.space.Write(p.where, []byte{byte(to)}) == nil
+	return p.space.WriteV([]rxe.Span{{VA: p.where, Buf: []byte{byte(to)}}}) == nil
 }
 
 // findNumber finds out where the program keeps the number of the call in hand, and gives it the
@@ -174,11 +213,13 @@ func (r *receiver) placeQuick(o *object, owner *process, slow uint32) (uint32, b
 	s := r.s
 	s.objects.install.Lock()
 	defer s.objects.install.Unlock()
-	quick, ok := owner.spare, owner.spare != 0
-	if owner.spare = 0; !ok {
-		quick, ok = r.freeFD([]filter.Range{s.cfg.FDs.Doorbells()}, bounds{end: noEnd}, r.unused)
+	near := func(n uint32) bool { return n^slow <= math.MaxUint8 }
+	quick, ok := owner.spares.take(near)
+	if !ok {
+		unused := func(fd int32) bool { return near(uint32(fd)) && r.unused(fd) }
+		quick, ok = r.freeFD([]filter.Range{s.cfg.FDs.Doorbells()}, bounds{end: noEnd}, unused)
 	}
-	if !ok || quick^slow > math.MaxUint8 {
+	if !ok {
 		return 0, false
 	}
 	fd, err := o.fileOf(owner.pidfd, int(slow))
@@ -237,7 +278,7 @@ func (r *receiver) retire() {
 	}
 	defer unix.Close(null)
 	if r.place(null, other) && other == quick {
-		owner.spare = other
+		owner.spares.put(other)
 	}
 	owner.placed.drop(other, other)
 }

@@ -127,6 +127,17 @@ func TestNoPace(t *testing.T) {
 	}
 }
 
+// TestSpares: the numbers of several devices serve again, and none at which the program has a file
+// of its own meanwhile.
+func TestSpares(t *testing.T) {
+	h, _, _ := pacedFakes(t)
+	out := run(t, options{program: "paced", host: h, doorbells: doorbell.Direct, paced: true, patient: true}, "spares")
+	h.allClosed(t)
+	if out != "2 numbers, then another one\n" {
+		t.Errorf("%q", out)
+	}
+}
+
 // library is what libibverbs keeps of a device.
 type library struct {
 	before int32
@@ -164,7 +175,11 @@ func (l *library) until() (int32, error) {
 func pacedProgram(args []string) error {
 	l := &library{before: -1, after: -1}
 	defer runtime.KeepAlive(l)
-	if args[0] != "right" {
+	switch args[0] {
+	case "right":
+	case "spares":
+		return pacedTwice()
+	default:
 		return pacedAtOneNumber(l, args[0])
 	}
 	first := int32(0)
@@ -216,6 +231,65 @@ func pacedProgram(args []string) error {
 	}
 	fmt.Println("2 devices, one quick number")
 	return nil
+}
+
+// pacedTwice opens two devices at once, twice, and then one.
+func pacedTwice() error {
+	var l [2]library
+	defer runtime.KeepAlive(&l)
+	open := func(l *library) (quick int32, err error) {
+		fd, err := openModern(device)
+		if err != nil {
+			return 0, err
+		}
+		l.number.Store(int32(fd))
+		if err := l.tell(unsafe.Pointer(&l.number)); err != nil {
+			return 0, err
+		}
+		return l.until()
+	}
+	shut := func(l *library) error {
+		if err := l.write(doorbellSize / 2); err != nil { // so that it is closed at the slow number
+			return err
+		}
+		return unix.Close(int(l.number.Load()))
+	}
+	quick := map[int32]bool{}
+	for range 2 {
+		for i := range l {
+			n, err := open(&l[i])
+			if err != nil {
+				return err
+			}
+			quick[n] = true
+		}
+		for i := range l {
+			if err := shut(&l[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if len(quick) != 2 {
+		return fmt.Errorf("quick numbers %v", quick)
+	}
+	// now the program has files of its own there
+	for n := range quick {
+		if err := unix.Close(int(n)); err != nil {
+			return err
+		}
+		if err := unix.Dup2(1, int(n)); err != nil {
+			return err
+		}
+	}
+	n, err := open(&l[0])
+	if err != nil {
+		return err
+	}
+	if quick[n] {
+		return fmt.Errorf("the program's own file at %d was replaced", n)
+	}
+	fmt.Println("2 numbers, then another one")
+	return shut(&l[0])
 }
 
 func pacedAtOneNumber(l *library, what string) error {

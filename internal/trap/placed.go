@@ -62,6 +62,12 @@ func (r *receiver) placedAt(fd int32) *object {
 	return p.placed.get(uint32(fd))
 }
 
+// unplace notes that the process's numbers from first to last refer to nothing of ours any more.
+func (p *process) unplace(first, last uint32) {
+	p.placed.drop(first, last)
+	p.spares.drop(first, last)
+}
+
 // unplace notes that the call in hand changes what numbers refer to.
 func (r *receiver) unplace() {
 	if !r.s.procs.any() {
@@ -79,14 +85,14 @@ func (r *receiver) unplace() {
 	}
 	switch r.n.NR {
 	case unix.SYS_CLOSE:
-		p.placed.drop(uint32(r.fd(0)), uint32(r.fd(0)))
+		p.unplace(uint32(r.fd(0)), uint32(r.fd(0)))
 	case unix.SYS_CLOSE_RANGE:
 		if r.arg(2)&unix.CLOSE_RANGE_CLOEXEC == 0 {
-			p.placed.drop(uint32(r.arg(0)), uint32(r.arg(1)))
+			p.unplace(uint32(r.arg(0)), uint32(r.arg(1)))
 		}
 	default: // dup2 and dup3
 		if r.fd(0) != r.fd(1) {
-			p.placed.drop(uint32(r.fd(1)), uint32(r.fd(1)))
+			p.unplace(uint32(r.fd(1)), uint32(r.fd(1)))
 		}
 	}
 }

@@ -36,7 +36,7 @@ type process struct {
 	lastOver   atomic.Uint32 // and in the upper range
 	lastOwn    atomic.Uint32 // and for a completion channel
 	placed     placed
-	spare      uint32 // a number that pace.go has given, and may give again; under objects.install
+	spares     spares
 	budget     *quota.Budget
 }
 

@@ -324,6 +324,9 @@ func (f *File) Accessed(q *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
 			p.written(w)
 		}
 	}
+	if !f.s.selected[recvBufferTouched] {
+		return
+	}
 	for _, o := range f.objects {
 		for i := range o.recv.waiting {
 			if r := &o.recv.waiting[i]; r.hashed && w.meets(r.pieces) {
