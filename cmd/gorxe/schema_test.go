@@ -73,8 +73,9 @@ func schemaOf(t reflect.Type) *schema {
 		}
 		slices.Sort(s.Required)
 		return s
+	default:
+		panic(t)
 	}
-	panic(t)
 }
 
 // children are the schemas below one.

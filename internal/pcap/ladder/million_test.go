@@ -76,7 +76,11 @@ func TestMillion(t *testing.T) {
 	told := make(chan error, 1)
 	ended := make(chan struct{})
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, page) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		if _, err := io.WriteString(w, page); err != nil {
+			t.Error(err)
+		}
+	})
 	mux.HandleFunc("GET /ended", func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case <-ended:
