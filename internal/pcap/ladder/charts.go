@@ -39,6 +39,9 @@ func (c *Collector) plotted(p *capture.Packet, v *conformance.Verdict) {
 		effect = plot.Dropped
 	case text != "":
 		effect = plot.Changed
+		if c.streams[streamKey{flow: v.Flow}] != nil && v.Flow != nil { // they are bounded
+			c.deeds.add(v.Flow, v.Parsed && (v.Packet.Info().Has(wire.OpResponse) || v.Packet.Opcode() == wire.OpCNP), text)
+		}
 	}
 	c.Plot.Add(p, v, effect)
 }

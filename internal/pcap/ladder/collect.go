@@ -55,6 +55,7 @@ type Collector struct {
 	unseen  uint64                // packets of flows beyond maxStreams
 	later   []conformance.Finding // about packets that are not kept
 	dropped uint64                // findings beyond those
+	deeds   deeds                 // of fault rules
 }
 
 // streamKey names a flow, or the packets between two hosts that belong to none.

@@ -93,7 +93,7 @@ func TestPages(t *testing.T) {
 			says: []string{`failed with exit status`, `Program: failed`, `nothing listens by RDMA CM at [0-9.]+:7174`, `sent REQ after .* sent REJ `}, lanes: 2},
 		{name: "congestion", flags: rule("packet mark,every=4"), words: write("-s", "4096", "-n", "200"),
 			says: []string{`^The pair ended well`, `Congestion: \d+ packets? marked \(CE\), \d+ CNPs?`, `The fault rule packet mark`, `\d+ packets came marked for congestion \(CE\); the receiver asked \d+ times to slow down`}, lanes: 2},
-		{name: "many", words: write("-q", "64", "-n", "30", "-s", "2048"), says: []string{`^The pair ended well`, `Protocol: no violation`, `In 64 directions nothing was lost, sent again or refused: 1920 messages`}, lanes: 128},
+		{name: "many", words: write("-q", "64", "-n", "30", "-s", "2048"), says: []string{`^The pair ended well`, `Protocol: no violation`, `On 64 connections nothing was lost, sent again or refused: 1920 messages`}, lanes: 128},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t) })
 	}
