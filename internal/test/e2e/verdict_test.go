@@ -110,7 +110,7 @@ func TestVerdictOfKilled(t *testing.T) {
 	if killed == nil {
 		t.Fatalf("the title is %s\n%s", title, rest)
 	}
-	_, blame, _ := strings.Cut(rest, "## Which side was at fault\n\n")
+	_, blame, _ := strings.Cut(rest, "## Who was at fault\n\n")
 	if !strings.HasPrefix(blame, "- **Process "+killed[1]+"** (`ib_write_bw`), after ") {
 		t.Errorf("the process that was killed is not named first:\n%s", blame)
 	}
