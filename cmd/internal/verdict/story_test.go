@@ -82,11 +82,22 @@ func TestNobodyListens(t *testing.T) {
 // TestAsTyped: the page has fault rules as the user typed them.
 func TestAsTyped(t *testing.T) {
 	r := Run{Command: []string{"gorxe", "pair", "--fault", "packet drop,p=5%", "--fault=packet delay,p=1%,time=2ms", "x"}}
-	for rule, want := range map[string]string{"packet drop,p=0.05": "packet drop,p=5%", "packet delay,p=0.01,time=2ms": "packet delay,p=1%,time=2ms", "packet drop,p=0.5": "packet drop,p=0.5"} {
+	for typed, want := range map[string]string{"packet drop,p=0.05": "packet drop,p=5%", "packet delay,time=2ms,p=0.01": "packet delay,p=1%,time=2ms", "packet drop,p=0.5": "packet drop,p=0.5"} {
+		rule := mustParse(t, typed)
 		if got := r.asTyped(rule); got != want {
 			t.Errorf("%s is shown as %s, want %s", rule, got, want)
 		}
 	}
+}
+
+// mustParse returns a rule as gorxe writes it.
+func mustParse(t *testing.T, text string) string {
+	t.Helper()
+	rule, err := fault.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rule.String()
 }
 
 // TestBlameRule: a fault rule is named with when it first hit, and errors may follow from it only
