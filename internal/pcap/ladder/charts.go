@@ -164,7 +164,7 @@ func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
 		if k.shown {
 			continue
 		}
-		l := plot.Lane{QP: qpName(qpn), Process: k.process, Service: k.service, States: k.states, Work: k.work, Idle: true, Peer: "no packet"}
+		l := plot.Lane{QP: qpName(qpn), Process: k.process, Service: k.service, States: k.states, Work: k.work, Idle: true, Peer: "no packets"}
 		if host, ok := hosts[k.process]; ok {
 			l.Host = host.String()
 		}

@@ -405,7 +405,11 @@ func conversationFacts(v *Conversation) []Field {
 	}
 	for _, n := range sums {
 		if k := v.Sum(n.count); k > 0 {
-			facts = append(facts, Field{plural.Noun(k, n.noun) + n.rest, fmt.Sprint(k)})
+			rest := n.rest
+			if again := v.Sum(func(s *conformance.FlowStats) uint64 { return s.Retransmissions }); n.noun == payload && again > 0 {
+				rest = ", with those of " + plural.Of(again, "packet") + " sent again"
+			}
+			facts = append(facts, Field{plural.Noun(k, n.noun) + rest, fmt.Sprint(k)})
 		}
 	}
 	return facts

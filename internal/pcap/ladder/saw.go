@@ -30,7 +30,8 @@ type direction struct {
 	answers  conformance.FlowStats
 	told     plot.Told // of the requests
 	back     plot.Told // of the flow that has the answers
-	hits     [2]string // what fault rules did to requests and to answers, without those that they lost
+	// what fault rules did to requests and to answers, without those that they lost
+	hits [2]string
 }
 
 // trouble is how much went wrong.

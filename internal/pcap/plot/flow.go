@@ -33,8 +33,9 @@ type Flow struct {
 	early   []answer
 	last    time.Duration // of its last packet
 
-	timeouts       uint64 // as the checker counts them
-	timeout, stall First  // the packet that the first one sent again, and that of the longest silence
+	timeouts uint64 // as the checker counts them
+	// the packet that the first one sent again, and that of the longest silence
+	timeout, stall First
 	silence        time.Duration
 }
 

@@ -34,7 +34,8 @@ type Told struct {
 	// requests from FIRST to LAST; those without an acknowledgement
 	Messages, Open               uint64
 	Slowest, SlowestFrom, Median time.Duration // until the acknowledgement
-	SlowestNumber                int           // of the packet that the slowest one begins with; 0: there is none
+	// of the packet that the slowest one begins with; 0: there is none
+	SlowestNumber int
 }
 
 // Told returns what is known of a flow; all is 0 if nothing is.
