@@ -44,6 +44,7 @@ func (c *Collector) plotted(p *capture.Packet, v *conformance.Verdict) {
 		}
 	}
 	c.Plot.Add(p, v, effect)
+	c.isLate(v)
 }
 
 // charts returns what the page draws; nil if there is nothing.

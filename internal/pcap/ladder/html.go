@@ -44,6 +44,7 @@ type page struct {
 	Rules         []ruleLine
 	Conversations []pageConversation
 	MorePackets   uint64
+	Every         int  // one in so many notable packets is there; 0: all are
 	TooLarge      bool // packets were dropped because of maxPage
 	summary       *conformance.Summary
 	MoreFindings  uint64
@@ -95,6 +96,7 @@ func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, t
 	p.Facts = summaryFacts(&s)
 	p.Rules = ruleLines(&s)
 	p.MorePackets, p.MoreFindings = c.LeftOut()
+	p.Every = c.every
 	if st := c.Story; st != nil && !st.Started.IsZero() && st.Started.Before(c.start) {
 		c.start = st.Started // the sentences count from there
 	}
@@ -166,7 +168,7 @@ func thin(all []*Conversation) (dropped int) {
 // weight is how much a packet matters.
 func weight(r *Row) int {
 	switch {
-	case r.Severity() > conformance.Note:
+	case r.Severity() > conformance.Note, r.pinned:
 		return 2
 	case r.Notable():
 		return 1

@@ -38,6 +38,16 @@ type Told struct {
 	SlowestNumber int
 }
 
+// Late returns the packets that only later ones show to matter: that with which the slowest message
+// begins, that which the first timeout sent again, and that after the longest silence; 0: none.
+func (c *Collector) Late(of *conformance.Flow) [3]int {
+	f := c.flows[of]
+	if f == nil {
+		return [3]int{}
+	}
+	return [3]int{f.slowest.Number, f.timeout.Number, f.stall.Number}
+}
+
 // Told returns what is known of a flow; all is 0 if nothing is.
 func (c *Collector) Told(of *conformance.Flow) (t Told) {
 	f := c.flows[of]
