@@ -204,6 +204,9 @@ func (p *page) tell(c *Collector, s *conformance.Summary, all []*Conversation) {
 	if b, ok := congestionBadge(s); ok {
 		p.Badges = append(p.Badges, b)
 	}
+	if b, ok := c.stallBadge(all); ok {
+		p.Badges = append(p.Badges, b)
+	}
 	p.Verdict = worstClass(p.Badges)
 	p.Wire = c.saw(all)
 }
@@ -313,6 +316,23 @@ func congestionBadge(s *conformance.Summary) (b Badge, congested bool) {
 		return b, false
 	}
 	return Badge{"warning", "Congestion", plural.Of(marked, "packet") + " marked (CE), " + plural.Of(cnps, "CNP")}, true
+}
+
+// longStall is a silence that a reader of the run notices.
+const longStall = time.Second
+
+// stallBadge says how long a connection was silent until a timer ended.
+func (c *Collector) stallBadge(all []*Conversation) (b Badge, stalled bool) {
+	if c.Plot == nil {
+		return b, false
+	}
+	longest := time.Duration(0)
+	for _, v := range all {
+		for _, f := range v.flows {
+			longest = max(longest, c.Plot.Told(f).Silence)
+		}
+	}
+	return Badge{"warning", "Waits", "up to " + duration(longest) + " of silence on a connection, until the sender's timeout"}, longest >= longStall
 }
 
 // protocolBadge says how many rules the packets break.

@@ -1,6 +1,9 @@
 package ladder
 
 import (
+	"bytes"
+	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,5 +63,33 @@ func TestToItself(t *testing.T) {
 	}
 	if got != want || !strings.Contains(want, "<") {
 		t.Errorf("the messages go %s, want %s", got, want)
+	}
+}
+
+// slowed returns a capture that took so many times as long.
+func slowed(file []byte, times uint64) []byte {
+	out := slices.Clone(file)
+	first := uint64(0)
+	for at := 24; at < len(out); at += 16 + int(binary.LittleEndian.Uint32(out[at+8:])) {
+		t := uint64(binary.LittleEndian.Uint32(out[at:]))*1e6 + uint64(binary.LittleEndian.Uint32(out[at+4:]))
+		if first == 0 {
+			first = t
+		}
+		t = first + (t-first)*times
+		binary.LittleEndian.PutUint32(out[at:], uint32(t/1e6))
+		binary.LittleEndian.PutUint32(out[at+4:], uint32(t%1e6))
+	}
+	return out
+}
+
+// TestStall: the head of the page names a silence of seconds, and no shorter one.
+func TestStall(t *testing.T) {
+	file := contents(t, "netem_corrupt2.pcap")
+	for times, want := range map[uint64]bool{1: false, 100: true} {
+		page := htmlPage(t, slowed(file, times), "x", &Collector{Plot: new(plot.Collector)})
+		if said := bytes.Contains(page, []byte(`id="badge-Waits"><b>Waits:</b> up to 2.01 s of silence on a connection, until the sender&#39;s timeout<`)); said != want {
+			_, _, badges := head(t, page)
+			t.Errorf("%d times as slow: it is said: %v; %q", times, said, badges)
+		}
 	}
 }
