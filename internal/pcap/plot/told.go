@@ -38,9 +38,9 @@ type Told struct {
 	SlowestNumber int
 }
 
-// Late returns the packets that only later ones show to matter; 0: there is none. The slowest message
-// begins with the first of them. The second one was sent again after the first timeout, and the
-// third one after the longest silence.
+// Late returns the packets that only later ones show to matter; 0: there is none. The slowest
+// message begins with the first of them. The second one was sent again after the first timeout, and
+// the third one after the longest silence.
 func (c *Collector) Late(of *conformance.Flow) [3]int {
 	f := c.flows[of]
 	if f == nil {
