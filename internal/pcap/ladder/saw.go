@@ -119,7 +119,7 @@ func quiet(list []direction, known map[wire.QPN]*knownQP, there map[int]bool) pa
 	if slowest.told.Slowest == 0 {
 		return pageSentence{Spans: []span{{Text: text + "."}}}
 	}
-	s := pageSentence{Spans: []span{{Text: text + ", each acknowledged within " + duration(slowest.told.Slowest) + "; that one was from "}}}
+	s := pageSentence{Spans: []span{{Text: text + ", each acknowledged within " + duration(slowest.told.Slowest) + ", the slowest that of "}}}
 	s.Spans = append(append(s.Spans, slowest.from.name(known)...), span{Text: "."})
 	if n := slowest.told.SlowestNumber; there[n] {
 		s.Links = append(s.Links, to(n, "slowest"))
@@ -186,10 +186,9 @@ func (d *direction) sentence(known map[wire.QPN]*knownQP, there map[int]bool) pa
 	if a.Requests == 0 { // else they may be requests
 		add(a.Retransmissions, plot.First{}, plural.Of(a.Retransmissions, "answer")+" "+was(a.Retransmissions)+" sent again", "")
 	}
-	switch {
-	case len(clauses) == 1 && d.unanswered() > 0:
-		clauses = append(clauses, "nothing was lost, sent again or refused, but "+plural.Of(d.unanswered(), "message")+" "+was(d.unanswered())+" not answered")
-	case len(clauses) == 1:
+	if len(clauses) == 1 && d.unanswered() > 0 {
+		clauses = append(clauses, "no packet was lost, sent again or refused")
+	} else if len(clauses) == 1 {
 		clauses = append(clauses, "nothing was lost, sent again or refused")
 	}
 	clauses = append(clauses, d.acknowledged())
@@ -234,7 +233,7 @@ func (d *direction) acknowledged() string {
 	case d.told.Open > 0 && text == "":
 		return plural.Of(d.told.Open, "message") + " " + was(d.told.Open) + " never acknowledged"
 	case d.told.Open > 0:
-		return text + ", and " + plural.Of(d.told.Open, "message") + " never"
+		return text + ", but " + plural.Of(d.told.Open, "message") + " " + was(d.told.Open) + " never acknowledged"
 	case text != "":
 		return text + "; every message was acknowledged"
 	}
