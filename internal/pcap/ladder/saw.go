@@ -178,7 +178,14 @@ func (d *direction) sentence(known map[wire.QPN]*knownQP, there map[int]bool) pa
 	}
 	add(a.NAKs-gaps, d.back.NAK, "the receiver refused "+often(a.NAKs-gaps)+" ("+nakWords(a)+")", "NAK")
 	add(a.RNRs, d.back.RNR, "the receiver answered "+often(a.RNRs)+" that it had no receive (RNR NAK)", "RNR NAK")
-	add(q.Timeouts, d.told.Timeout, "the sender waited "+often(q.Timeouts)+" until its timeout", "sent again after a timeout")
+	if d.back.LostAnswers.Seen == 0 {
+		add(q.Timeouts, d.told.Timeout, "the sender waited "+often(q.Timeouts)+" until its timeout", "sent again after a timeout")
+	} else { // the checker takes a NAK that was lost for the reason
+		add(q.Timeouts, plot.First{}, "the sender waited at least "+often(q.Timeouts)+" until its timeout", "")
+		if there[d.told.Timeout.Number] {
+			s.Links = append(s.Links, to(d.told.Timeout.Number, "sent again after a timeout"))
+		}
+	}
 	if d.told.Silence > 0 {
 		clauses[len(clauses)-1] += d.silence(&s, there)
 	}
