@@ -86,7 +86,7 @@ func TestVerdictOfLoss(t *testing.T) {
 		t.Errorf("exit status %d\n%s", code, out)
 	}
 	j.has(t, "# Verdict: the program failed with exit status 1\n",
-		"- **The fault rule** `packet drop,opcode=RC_SEND_*,after=3`, on purpose: it hit ",
+		"- **The fault rule** `packet drop,opcode=RC_SEND_*,after=3`, on purpose: it fired ",
 		"ended with IBV_WC_RETRY_EXC_ERR: ", " obeyed it, in ", "| ERR |", "| `packet drop,opcode=RC_SEND_*,after=3` |")
 }
 
