@@ -26,6 +26,9 @@ func Failed(qpn wire.QPN, f *rxe.Failure) Record {
 		what = fmt.Sprintf("queue pair 0x%06x failed", r.QPN)
 	case f.Status == rxe.WCSuccess:
 		r.Kind = Request
+		if f.Cause == rxe.CauseSpaceEnded { // it sends no NAK
+			what = fmt.Sprintf("queue pair 0x%06x gave no answer to PSN 0x%06x of %s", r.QPN, r.PSN, r.peer())
+		}
 	default:
 		r.Operation = f.Op.String()
 		if f.Recv {

@@ -280,7 +280,7 @@ func TestAction(t *testing.T) {
 	check("commands that fail", j.failed && j.upload == tempInRoot+"/gorxe/" && strings.Contains(summary, "obey the protocol") &&
 		strings.Contains(j.log.String(), "rxe1") && j.read(tempInRoot+"/gorxe/verdict/verdict.html") != "" &&
 		strings.HasPrefix(summary, "# Verdict: the program failed with exit status 3\n\n") &&
-		strings.Contains(summary, "\n## Which side was at fault\n\n- **The program**, outside of RDMA: ") && !strings.Contains(summary, "<details>"))
+		strings.Contains(summary, "\n## Who was at fault\n\n- **The program**, outside of RDMA: ") && !strings.Contains(summary, "<details>"))
 
 	j.use(map[string]string{"package": deb, "devices": "rxe7=127.0.0.7\nrxe8=127.0.0.8", "daemon": "true"})
 	check("a daemon", !j.failed && strings.Contains(j.log.String(), "rxe8"))

@@ -105,6 +105,9 @@ func (r *Run) blameSides(c *report.Capture) (list []event) {
 			name = "**The program** " + name
 		}
 		s := fmt.Sprintf(side.says, name, cell(x.String()))
+		if where := nobodyListens(x); where != "" {
+			s = fmt.Sprintf("**Nobody listens** at %s, where %s connects by RDMA CM; %s.", cell(where), name, cell(advice(x)))
+		}
 		if n > 1 {
 			s += fmt.Sprintf(" This is the first of %d errors of this kind.", n)
 		}
@@ -118,6 +121,35 @@ func (r *Run) blameSides(c *report.Capture) (list []event) {
 		list = append(list, event{r.records()[0].Time, s, true, x, nil})
 	}
 	return list
+}
+
+// nobodyListens says where a program connected in vain; empty: the record says something else.
+func nobodyListens(x *explain.Record) string {
+	if x.Fault != explain.Peer {
+		return ""
+	}
+	_, where, _ := strings.Cut(x.What, ": nothing listens by RDMA CM at ")
+	return where
+}
+
+// advice is how to mend an error; without that for perftest, if the program is another one.
+func advice(x *explain.Record) string {
+	if strings.Contains(x.Program, "ib_") {
+		return x.Fix
+	}
+	before, _, _ := strings.Cut(x.Fix, " (perftest: ")
+	return before
+}
+
+// asTyped is a fault rule as the command has it; a rule of a file is as gorxe writes it.
+func (r *Run) asTyped(rule string) string {
+	for _, arg := range r.Command {
+		text := strings.TrimPrefix(arg, "--fault=")
+		if typed, err := fault.Parse(text); err == nil && typed.String() == rule {
+			return text
+		}
+	}
+	return rule
 }
 
 // first returns the first record with a side at fault, and how many there are.
@@ -174,7 +206,7 @@ func times(n uint64) string {
 
 // blameRule says what a fault rule did, and since when.
 func (r *Run) blameRule(f *fault.Status) string {
-	text := fmt.Sprintf("**The fault rule** `%s`, on purpose: it fired %s", code(f.Rule), times(f.Fired))
+	text := fmt.Sprintf("**The fault rule** `%s`, on purpose: it fired %s", code(r.asTyped(f.Rule)), times(f.Fired))
 	if f.First != nil && !f.First.Time.IsZero() {
 		first := ", first after "
 		if f.Fired == 1 {

@@ -71,8 +71,10 @@ func start(s string) string {
 }
 
 // howEnded says how a process ended.
-func howEnded(e *proto.ProcessEnd) string {
+func (r *Run) howEnded(e *proto.ProcessEnd) string {
 	switch {
+	case r.ordered(e):
+		return "was killed by the fault rule (SIGKILL)"
 	case e.Stopped:
 		return "was ended by gorxe pair"
 	case e.Signal != "":
@@ -140,15 +142,15 @@ func (r *Run) deaths() (list []event) {
 		if e.Stopped || e.Signal == "" && !isFirst || r.wentWell() && ended(e.Signal) {
 			continue
 		}
-		what := r.ordered(e)
+		what := ""
 		if isFirst && len(r.records()) > 0 {
-			what = " first" + r.ordered(e) + ". What is below came later, and may follow from it"
+			what = " first. What is below came later, and may follow from it"
 		}
 		name := fmt.Sprintf("**Process %d** (`%s`)", e.PID, code(e.Name))
 		if e.Role != "" {
 			name = fmt.Sprintf("**The %s** (`%s`, pid %d)", plain(e.Role), code(e.Name), e.PID)
 		}
-		list = append(list, event{at: e.Time, text: fmt.Sprintf("%s, after %s: it %s%s.", name, r.after(e.Time), howEnded(e), what), bad: true})
+		list = append(list, event{at: e.Time, text: fmt.Sprintf("%s, after %s: it %s%s.", name, r.after(e.Time), r.howEnded(e), what), bad: !r.ordered(e)})
 		if len(list) == maxRows {
 			break
 		}
@@ -156,12 +158,9 @@ func (r *Run) deaths() (list []event) {
 	return list
 }
 
-// ordered says that a fault rule killed the process.
-func (r *Run) ordered(e *proto.ProcessEnd) string {
-	if e.Signal == "SIGKILL" && slices.ContainsFunc(r.Faults, func(f fault.Status) bool { return f.Fired > 0 && strings.HasPrefix(f.Rule, "peer killed") }) {
-		return ", as a fault rule ordered"
-	}
-	return ""
+// ordered reports whether a fault rule killed the process.
+func (r *Run) ordered(e *proto.ProcessEnd) bool {
+	return !e.Stopped && e.Signal == "SIGKILL" && slices.ContainsFunc(r.Faults, func(f fault.Status) bool { return f.Fired > 0 && strings.HasPrefix(f.Rule, "peer killed") })
 }
 
 // ending is the title: how the program ended, and what went wrong in it.
@@ -212,7 +211,7 @@ func (r *Run) afterDeath() string {
 	if d == nil || d.Signal == r.Signal && r.Signal != "" || d.Signal == "" && len(r.records()) == 0 {
 		return "" // that is the program itself, or the title says it already
 	}
-	return fmt.Sprintf(", after %s %s", nameOf(d.Role, d.Name, d.PID), howEnded(d))
+	return fmt.Sprintf(", after %s %s", nameOf(d.Role, d.Name, d.PID), r.howEnded(d))
 }
 
 // troubleKinds are what trouble counts, in this order.
@@ -265,7 +264,7 @@ func (r *Run) peerEnded(x *explain.Record) string {
 		if e.Role != "" {
 			owner = nameOf(e.Role, e.Name, e.PID)
 		}
-		return fmt.Sprintf(" That queue pair was of %s, which %s after %s.", owner, howEnded(&e), r.after(e.Time))
+		return fmt.Sprintf(" That queue pair was of %s, which %s after %s.", owner, r.howEnded(&e), r.after(e.Time))
 	}
 	return ""
 }
@@ -295,11 +294,16 @@ func (r *Run) happened() (events []event) {
 		if x.Count > 1 {
 			times = fmt.Sprintf(" (%d times)", x.Count)
 		}
-		events = append(events, event{x.Time, fmt.Sprintf("%s: %s%s", whose(x), cell(x.String()), times), true, x, nil})
+		what := x.String()
+		if nobodyListens(x) != "" {
+			what = x.What + "." // the sides at fault have the advice
+		}
+		killed := x.AfterEnd && slices.ContainsFunc(r.ends(), func(e proto.ProcessEnd) bool { return e.PID == x.PID && r.ordered(&e) })
+		events = append(events, event{x.Time, fmt.Sprintf("%s: %s%s", whose(x), cell(what), times), !killed, x, nil})
 	}
 	var ends []event
 	for _, e := range r.notable() {
-		ends = append(ends, event{at: e.Time, text: fmt.Sprintf("%s %s.", nameOf(e.Role, e.Name, e.PID), howEnded(e)), bad: bad(e)})
+		ends = append(ends, event{at: e.Time, text: fmt.Sprintf("%s %s.", nameOf(e.Role, e.Name, e.PID), r.howEnded(e)), bad: bad(e) && !r.ordered(e)})
 	}
 	events = append(ends, events...) // at the same time, an end comes first
 	sortEvents(events)

@@ -25,7 +25,7 @@ func (r *Run) page(w io.Writer, c *report.Capture) error {
 		p.line("\nChaos was on: `--chaos %d` repeats it. A correct program passes with every seed.", r.Chaos)
 	}
 	r.hostsSection(p)
-	p.line("\n## Which side was at fault\n")
+	p.line("\n## Who was at fault\n")
 	for _, s := range r.blame(c) {
 		p.line("- %s", s.text)
 	}
@@ -232,7 +232,7 @@ func (r *Run) faultsSection(p *page) {
 	p.line("\n## Fault rules\n\n| rule | candidates | hit |\n|---|---|---|")
 	for i := range r.Faults[:min(len(r.Faults), maxRows)] {
 		f := &r.Faults[i]
-		p.line("| `%s` | %d | %d |", codeCell(f.Rule), f.Candidates, f.Fired)
+		p.line("| `%s` | %d | %d |", codeCell(r.asTyped(f.Rule)), f.Candidates, f.Fired)
 	}
 	if len(r.Faults) > maxRows {
 		p.line("\n%s more in `%s`.", plural.Of(uint64(len(r.Faults)-maxRows), "rule"), FaultsFile)

@@ -20,10 +20,20 @@ import (
 // them later.
 func (r *Run) story() *ladder.Story {
 	return &ladder.Story{
-		Title: capital(r.ending()), Command: plain(commandLine(r.Command)), Started: r.Started, Ran: r.Duration,
+		Title: capital(r.title()), Command: plain(commandLine(r.Command)), Started: r.Started, Ran: r.Duration,
 		Badges: []ladder.Badge{r.programBadge(), faultsBadge(r.Faults)},
 		Events: sentences(r.happened()), QPs: r.queuePairs(), Steps: r.steps(), Work: r.work(),
 	}
+}
+
+// title is how the run ended. It says why its color is not that of a run in which nothing happened.
+func (r *Run) title() string {
+	title := r.ending()
+	fired := slices.ContainsFunc(r.Faults, func(f fault.Status) bool { return f.Fired > 0 })
+	if strings.HasSuffix(title, " ended well") && fired {
+		title += ", despite the faults that were ordered"
+	}
+	return title
 }
 
 // programBadge says how the program fared.

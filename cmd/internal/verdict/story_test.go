@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain"
 	"github.com/gorxe/gorxe/internal/fault"
+	"github.com/gorxe/gorxe/internal/pcap/report"
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
@@ -28,11 +29,13 @@ func TestHTML(t *testing.T) {
 		class string
 		says  []string
 	}{
-		"with a state":       {Run{Report: stepped}, "clean", []string{"ended well<"}},
-		"good":               {Run{Report: with()}, "clean", []string{"<b>Program:</b> ended well<", "<b>Faults:</b> none ordered<", ">The program ended well</h1>", `<li id="side-1">No one: `}},
-		"failed":             {Run{Report: with(), Exit: 3}, "violation", []string{"<b>Program:</b> failed<", `<li id="side-1" class="wrong"><b>The program</b>, outside of RDMA`}},
-		"errors only":        {Run{Report: with(failed)}, "violation", []string{"<b>Program:</b> exited with status 0, but 1 work request failed<", `<li id="side-1" class="wrong"><b>The peer</b> of <code>&lt;/p&gt;&lt;script&gt;x?[2J?</code>: it failed.`}},
-		"a rule hit":         {Run{Report: with(), Faults: hit}, "warning", []string{"<b>Faults:</b> 1 rule ordered, fired once<"}},
+		"with a state": {Run{Report: stepped}, "clean", []string{"ended well<"}},
+		"good":         {Run{Report: with()}, "clean", []string{"<b>Program:</b> ended well<", "<b>Faults:</b> none ordered<", ">The program ended well</h1>", `<li id="side-1">No one: `}},
+		"failed":       {Run{Report: with(), Exit: 3}, "violation", []string{"<b>Program:</b> failed<", `<li id="side-1" class="wrong"><b>The program</b>, outside of RDMA`}},
+		"errors only":  {Run{Report: with(failed)}, "violation", []string{"<b>Program:</b> exited with status 0, but 1 work request failed<", `<li id="side-1" class="wrong"><b>The peer</b> of <code>&lt;/p&gt;&lt;script&gt;x?[2J?</code>: it failed.`}},
+		"a rule hit":   {Run{Report: with(), Faults: hit}, "warning", []string{"<b>Faults:</b> 1 rule ordered, fired once<", ">The program ended well, despite the faults that were ordered</h1>"}},
+		"a rule killed": {Run{Started: time.Unix(0, 0), Report: reportOf(nil, []proto.ProcessEnd{{Time: time.Unix(5, 0), PID: 7, Name: "x", Signal: "SIGKILL"}}), Exit: 137,
+			Faults: []fault.Status{{Rule: "peer killed", Candidates: 9, Fired: 1}}}, "violation", []string{`<b>Process 7</b> (<code>x</code>), after 5.000 s: it was killed by the fault rule (SIGKILL).</li>`, `<li id="event-1">After 5.000 s, `}},
 		"a rule never fired": {Run{Report: with(), Missed: true, Faults: []fault.Status{{Rule: "packet drop"}}}, "violation", []string{"1 rule never fired<"}},
 		"no daemon":          {Run{Trouble: "gone"}, "warning", []string{"the daemon is gone: gone"}},
 	} {
@@ -56,6 +59,45 @@ func TestHTML(t *testing.T) {
 			t.Errorf("%s: a name changes the direction of the page", name)
 		}
 	}
+}
+
+// TestNobodyListens: a program that connects where nobody listens is told so, without the sentence
+// twice, and with advice about perftest only if it is of perftest.
+func TestNobodyListens(t *testing.T) {
+	for program, want := range map[string]string{
+		"rping":      "**Nobody listens** at 10.0.0.1:7174 (reject reason 8), where `rping` connects by RDMA CM; start the server first.",
+		"ib_send_bw": "**Nobody listens** at 10.0.0.1:7174 (reject reason 8), where `ib_send_bw` connects by RDMA CM; start the server first (perftest: -R at both ends).",
+	} {
+		r := Run{Exit: 1, Report: reportOf([]explain.Record{{Count: 1, Program: program, Kind: explain.Refusal, Fault: explain.Peer,
+			What: "rdma_connect failed with ECONNREFUSED: nothing listens by RDMA CM at 10.0.0.1:7174 (reject reason 8)", Fix: "start the server first (perftest: -R at both ends)"}}, nil)}
+		if got := r.blame(new(report.Capture)); len(got) != 1 || got[0].text != want {
+			t.Errorf("%s: %v", program, got)
+		}
+		if got := r.happened(); len(got) != 1 || !strings.HasSuffix(got[0].text, "(reject reason 8).") {
+			t.Errorf("%s: it happened %v", program, got)
+		}
+	}
+}
+
+// TestAsTyped: the page has fault rules as the user typed them.
+func TestAsTyped(t *testing.T) {
+	r := Run{Command: []string{"gorxe", "pair", "--fault", "packet drop,p=5%", "--fault=packet delay,p=1%,time=2ms", "x"}}
+	for typed, want := range map[string]string{"packet drop,p=0.05": "packet drop,p=5%", "packet delay,time=2ms,p=0.01": "packet delay,p=1%,time=2ms", "packet drop,p=0.5": "packet drop,p=0.5"} {
+		rule := mustParse(t, typed)
+		if got := r.asTyped(rule); got != want {
+			t.Errorf("%s is shown as %s, want %s", rule, got, want)
+		}
+	}
+}
+
+// mustParse returns a rule as gorxe writes it.
+func mustParse(t *testing.T, text string) string {
+	t.Helper()
+	rule, err := fault.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rule.String()
 }
 
 // TestBlameRule: a fault rule is named with when it first hit, and errors may follow from it only

@@ -136,27 +136,27 @@ func TestOrder(t *testing.T) {
 			}},
 		"killed by a rule": {
 			Run{Exit: 1, Report: reportOf([]explain.Record{ownerless, failed}, []proto.ProcessEnd{killed}), Faults: []fault.Status{{Rule: "peer killed", Fired: 1}}},
-			[]string{"- **The fault rule** `peer killed`, on purpose: it fired once.", "- **Process 7926** (`client`), after 0.450 s: it was killed by SIGKILL first, as a fault rule ordered. What is below came later"}},
+			[]string{"- **The fault rule** `peer killed`, on purpose: it fired once.", "- **Process 7926** (`client`), after 0.450 s: it was killed by the fault rule (SIGKILL) first. What is below came later"}},
 		"both ends have a record of one mistake": {
 			Run{Exit: 1, Report: reportOf([]explain.Record{
 				{Time: at(100), Count: 1, PID: 11, Program: "server", Fault: explain.Peer, QPN: 0x11, PeerQPN: 0x12, What: "it refused the rkey"},
 				{Time: at(110), Count: 1, PID: 12, Program: "client", Fault: explain.Program, QPN: 0x12, PeerQPN: 0x11, What: "its rkey was refused"},
 			}, nil)},
-			[]string{"## Which side was at fault\n\n- **The program** `client`: its rkey was refused.\n\n## What the device saw"},
+			[]string{"## Who was at fault\n\n- **The program** `client`: its rkey was refused.\n\n## What the device saw"},
 		},
 		"the other end knows why": {
 			Run{Exit: 1, Report: reportOf([]explain.Record{
 				{Time: at(100), Count: 1, PID: 11, Program: "server", Kind: explain.Request, Fault: explain.Peer, QPN: 0x11, PeerQPN: 0x12, PSN: 7, What: "it refused rkey 0x5"},
 				{Time: at(110), Count: 1, PID: 12, Program: "client", Kind: explain.Completion, Operation: "SEND", Answer: "NAK", Fault: explain.Program, QPN: 0x12, PeerQPN: 0x11, PSN: 7, What: "its rkey was refused"},
 			}, nil)},
-			[]string{"## Which side was at fault\n\n- **The program** `client`: its rkey was refused. `server[11]`: it refused rkey 0x5.\n\n## What the device saw"},
+			[]string{"## Who was at fault\n\n- **The program** `client`: its rkey was refused. `server[11]`: it refused rkey 0x5.\n\n## What the device saw"},
 		},
 		"different path MTUs": {
 			Run{Exit: 1, Report: reportOf([]explain.Record{
 				{Time: at(100), Count: 1, PID: 11, Program: "prog", Role: "server", Kind: explain.Request, Fault: explain.Both, QPN: 0x11, PeerQPN: 0x12, PSN: 7, What: "path MTUs differ"},
 				{Time: at(110), Count: 1, PID: 12, Program: "prog", Role: "client", Kind: explain.Completion, Operation: "SEND", Answer: "NAK", Fault: explain.Program, QPN: 0x12, PeerQPN: 0x11, PSN: 7, What: "NAK: invalid request"},
 			}, nil)},
-			[]string{"## Which side was at fault\n\n- **Both ends**, which do not agree. The server (`prog`, pid 11): path MTUs differ.\n\n## What the device saw"},
+			[]string{"## Who was at fault\n\n- **Both ends**, which do not agree. The server (`prog`, pid 11): path MTUs differ.\n\n## What the device saw"},
 		},
 		"killed later": {
 			Run{Exit: 1, Report: reportOf([]explain.Record{refused}, []proto.ProcessEnd{killed})},

@@ -7,9 +7,9 @@
     return;
   }
   const data = JSON.parse(by("plots").textContent);
-  const budget = 4000, few = 100, least = 1000, rowHeight = 18; // marks of one kind, work requests, nanoseconds, pixels
+  const budget = 4000, enough = 3, few = 100, least = 1000, rowHeight = 18; // marks of one kind, packets, work requests, nanoseconds, pixels
   const ordinary = new Set(["sent", "ack", "response"]);
-  const names = { sent: "sent", ack: "ACK", response: "response", again: "sent again", rnr: "RNR NAK", nak: "NAK", cnp: "CNP", hit: "delayed or changed by a rule", lost: "lost by a rule" };
+  const names = { sent: "sent", ack: "ACK", response: "response", again: "sent again", rnr: "RNR NAK", nak: "NAK", cnp: "CNP", hit: "marked, delayed or changed by a rule", lost: "lost by a rule" };
   const whole = Math.max(data.span * 1.02, least);
   const view = { from: -whole * 0.01, to: whole };
   const lane = by("lane"), chosen = by("chosen");
@@ -132,7 +132,7 @@
   let colors = {};
   const readColors = () => {
     const style = getComputedStyle(root);
-    for (const name of ["ink", "dim", "line", "life", "card", "wire", "again", "nak", "bad", "clean", "violation", "focus", "hit"]) {
+    for (const name of ["ink", "dim", "line", "life", "card", "wire", "again", "nak", "bad", "clean", "violation", "focus", "hit", "work", "failed", "open"]) {
       colors[name] = style.getPropertyValue("--" + name).trim();
     }
     Object.assign(colors, { sent: colors.wire, ack: colors.life, response: colors.clean, rnr: colors.nak, cnp: colors.focus, lost: colors.bad });
@@ -152,7 +152,7 @@
   // Work requests: a line from when the device took it to its completion, which is a thicker mark.
   const requests = l => l.work ? l.work.requests || [] : [];
   const ended = r => r.status ? r.done : whole;
-  const workColor = r => r.failed ? colors.violation : r.status ? colors.clean : colors.again;
+  const workColor = r => r.failed ? colors.failed : r.status ? colors.work : colors.open;
   const place = (l, p) => ((p - l.base + 8388608) % 16777216 + 16777216) % 16777216 - 8388608; // of a PSN in the chart
   const workWords = r => "wr_id " + r.id + ": " + r.op + (r.bytes ? ", " + r.bytes + (r.bytes === 1 ? " byte" : " bytes") : "") +
     (r.receive ? "" : ", taken by the device after " + (r.posted / 1e9).toFixed(9) + " s") +
@@ -216,6 +216,15 @@
     return text;
   };
 
+  // label writes a text that hides what is below it.
+  const label = (g, text, x, y) => {
+    const ink = g.fillStyle;
+    g.fillStyle = colors.card;
+    g.fillRect(x - 1, y - 8, g.measureText(text).width + 2, 10);
+    g.fillStyle = ink;
+    g.fillText(text, x, y);
+  };
+
   const timeline = by("timeline");
   const drawTimeline = () => {
     const box = begin(timeline, 16 + rowHeight * (rows.length + 1) + 18, 190), g = box.g;
@@ -225,7 +234,7 @@
       g.textAlign = "left";
       g.fillStyle = row.head ? colors.ink : colors.dim;
       if (row.head) {
-        g.fillText(fitting(g, row.of, box.right), 4, y + 13);
+        label(g, fitting(g, row.of, box.right - 8), 4, y + 13);
         return;
       }
       const l = data.lanes[row.lane];
@@ -235,7 +244,7 @@
         g.fillStyle = colors.ink;
       }
       const part = l.work && l.work.stride > 1 ? " 1/" + l.work.stride : "";
-      g.fillText(fitting(g, l.qp + " → " + l.peer.replace(l.host + " ", ""), box.left - 14 - g.measureText(part).width) + part, 10, y + 13);
+      g.fillText(fitting(g, l.qp + " → " + (l.host ? l.peer.replace(l.host + " ", "") : l.peer), box.left - 14 - g.measureText(part).width) + part, 10, y + 13);
       g.fillStyle = colors.line;
       g.fillRect(box.left, y + rowHeight - 1, box.right - box.left, 1);
       clip(box);
@@ -286,7 +295,7 @@
         g.fillRect(x, y, 1, rowHeight);
         if (room > g.measureText(s.name).width) {
           g.textAlign = "left";
-          g.fillText(s.name, x + 3, y + 8);
+          label(g, s.name, x + 3, y + 9);
         }
       });
       g.restore();
@@ -497,6 +506,15 @@
     drawTimeline();
     const l = data.lanes[lane.selectedIndex];
     drawPSN(l);
+    const sent = l.kinds.reduce((sum, kind) => sum + (asked.has(kind.kind) ? kind.seen : 0), 0);
+    by("series").hidden = sent < enough && !l.work;
+    by("too-few").hidden = !by("series").hidden;
+    if (by("series").hidden) {
+      root.dataset.from = view.from;
+      root.dataset.to = view.to;
+      return;
+    }
+    drawHistogram(l);
     drawSeries(by("rate"), l.bytes, (bin, s) => [bin[2] * 8e9 / s.width], rate);
     drawSeries(by("took"), l.latency, bin => [bin[3], bin[2] / bin[1]], duration);
     drawSeries(by("depth"), l.depth, bin => [bin[3]], n => n === Math.round(n) ? String(n) : "");
@@ -748,7 +766,6 @@
     readColors();
     const l = data.lanes[lane.selectedIndex];
     by("depth-title").textContent = l.work ? "Work requests that the device has under way" : "Messages without an acknowledgement";
-    drawHistogram(l);
     draw();
   };
   lane.addEventListener("change", redraw);

@@ -39,8 +39,12 @@ func (c *Collector) plotted(p *capture.Packet, v *conformance.Verdict) {
 		effect = plot.Dropped
 	case text != "":
 		effect = plot.Changed
+		if c.streams[streamKey{flow: v.Flow}] != nil && v.Flow != nil { // they are bounded
+			c.deeds.add(v.Flow, v.Parsed && (v.Packet.Info().Has(wire.OpResponse) || v.Packet.Opcode() == wire.OpCNP), text)
+		}
 	}
 	c.Plot.Add(p, v, effect)
+	c.isLate(v)
 }
 
 // charts returns what the page draws; nil if there is nothing.
@@ -161,7 +165,7 @@ func (c *Collector) lanes(all []*Conversation) (lanes []plot.Lane) {
 		if k.shown {
 			continue
 		}
-		l := plot.Lane{QP: qpName(qpn), Process: k.process, Service: k.service, States: k.states, Work: k.work, Idle: true, Peer: "no packet"}
+		l := plot.Lane{QP: qpName(qpn), Process: k.process, Service: k.service, States: k.states, Work: k.work, Idle: true, Peer: "no packets"}
 		if host, ok := hosts[k.process]; ok {
 			l.Host = host.String()
 		}

@@ -203,7 +203,7 @@ func (s *seenByChromium) check(t *testing.T, dark bool) {
 	if want := "wr_id 0xab: RDMA_WRITE, 16384 bytes, taken by the device after 0.000000000 s, completed after 2.000000000 s with IBV_WC_RETRY_EXC_ERR, PSN 0xfffff0 to 0xffffff. Packet 1,"; !strings.HasPrefix(s.Work, want) || !strings.HasSuffix(s.Work, "#packet-1") {
 		t.Errorf("a click on a work request says %q", s.Work)
 	}
-	if s.Mute != "0x000bad → no packet: it failed " {
+	if s.Mute != "0x000bad → no packets: it failed " {
 		t.Errorf("a click on the event of a queue pair that sent nothing says %q", s.Mute)
 	}
 	if !strings.HasPrefix(s.Linked, "RC 10.77.0.1 0x000026 → 10.77.0.2 0x000026: wr_id 0xab: RDMA_WRITE") {

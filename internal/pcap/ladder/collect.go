@@ -55,6 +55,9 @@ type Collector struct {
 	unseen  uint64                // packets of flows beyond maxStreams
 	later   []conformance.Finding // about packets that are not kept
 	dropped uint64                // findings beyond those
+	deeds   deeds                 // of fault rules
+	events  int                   // notable packets
+	every   int                   // one in so many of them is kept, with those around it; 0 is 1
 }
 
 // streamKey names a flow, or the packets between two hosts that belong to none.
@@ -71,6 +74,11 @@ type stream struct {
 	filled int         // rows of the ring in use
 	pos    int         // of the next row
 	follow int         // packets that will be kept after a notable one
+	group  int         // of those
+	kinds  remark      // of packets that were seen
+	starts []Row       // a ring of the last packets with which messages begin
+	start  int         // of the next one
+	late   [3]*Row     // see late.go
 	seen   uint64
 }
 
@@ -116,33 +124,45 @@ func (c *Collector) add(p *capture.Packet, v *conformance.Verdict) {
 	blamed := slices.ContainsFunc(v.Findings, func(x conformance.Finding) bool {
 		return x.Packet == p.Number && x.Severity > conformance.Note
 	})
+	notable := slot.Notable()
+	first := s.remarked(slot) && (notable || !c.Filter.Notable)
+	if notable {
+		c.events++
+	}
+	c.begins(s, slot)
 	switch {
 	case blamed, c.Story.wants(slot):
-		c.keepAround(s, c.maxRows())
-	case slot.Notable():
-		c.keepAround(s, c.share(notableShare))
+		c.keepAround(s, c.maxRows(), 0)
+	case first, notable && c.events%max(c.every, 1) == 0:
+		c.room()
+		group := c.events
+		if first {
+			group = 0
+		}
+		c.keepAround(s, c.share(notableShare), group)
 	case s.follow > 0:
 		s.follow--
-		c.keepRecent(s, c.share(notableShare))
+		c.keepRecent(s, c.share(notableShare), s.group)
 	case c.Filter.Notable:
 	case len(c.rows) < c.share(headShare):
-		c.keepRecent(s, c.share(headShare))
+		c.keepRecent(s, c.share(headShare), 0)
 	case len(s.kept) < few:
-		c.keepRecent(s, c.share(flowShare))
+		c.keepRecent(s, c.share(flowShare), 0)
 	}
 }
 
 // keepAround keeps the last packets of both directions, and those that follow, up to limit rows in
-// all: a NAK says little without the requests around it.
-func (c *Collector) keepAround(s *stream, limit int) {
-	c.keepRecent(s, limit)
-	s.follow = around
+// all: a NAK says little without the requests around it. group is the number of the notable packet;
+// 0: they stay.
+func (c *Collector) keepAround(s *stream, limit, group int) {
+	c.keepRecent(s, limit, group)
+	s.follow, s.group = around, group
 	if s.flow == nil || s.flow.Peer == nil {
 		return
 	}
 	if o := c.streams[streamKey{flow: s.flow.Peer}]; o != nil {
-		c.keepRecent(o, limit)
-		o.follow = around
+		c.keepRecent(o, limit, group)
+		o.follow, o.group = around, group
 	}
 }
 
@@ -151,7 +171,7 @@ func (c *Collector) share(eighths int) int { return (c.maxRows()*eighths + 7) / 
 func (c *Collector) maxRows() int { return cmp.Or(max(c.MaxRows, 0), DefaultRows) }
 
 // keepRecent keeps the packets of the ring, up to limit rows in all.
-func (c *Collector) keepRecent(s *stream, limit int) {
+func (c *Collector) keepRecent(s *stream, limit, group int) {
 	for i := range s.filled {
 		if len(c.rows) >= limit {
 			return
@@ -159,6 +179,7 @@ func (c *Collector) keepRecent(s *stream, limit int) {
 		r := &s.recent[(s.pos-s.filled+i+around)%around]
 		if c.rows[r.Number] == nil {
 			k := r.clone()
+			k.group = group
 			c.rows[k.Number] = k
 			s.kept = append(s.kept, k)
 		}
@@ -211,7 +232,7 @@ func (c *Collector) retrieve(x *conformance.Finding) *Row {
 	}
 	for i := range s.filled {
 		if s.recent[(s.pos-s.filled+i+around)%around].Number == x.Packet {
-			c.keepRecent(s, c.maxRows())
+			c.keepRecent(s, c.maxRows(), 0)
 			return c.rows[x.Packet]
 		}
 	}
@@ -233,6 +254,7 @@ type Conversation struct {
 	Other []conformance.Finding
 
 	flows []*conformance.Flow
+	left  map[*Row]bool // to the left, although the flow goes to the right
 }
 
 // End is one end of a conversation.
@@ -257,7 +279,7 @@ func (c *Conversation) Sum(count func(*conformance.FlowStats) uint64) uint64 {
 
 // ToRight reports whether a row's packet goes from left to right.
 func (c *Conversation) ToRight(r *Row) bool {
-	return r.Flow == c.flows[0]
+	return r.Flow == c.flows[0] && !c.left[r]
 }
 
 // countSkipped counts the packets that were left out before each row.
@@ -271,6 +293,7 @@ func (c *Conversation) countSkipped() {
 
 // Conversations returns the conversations of the packets kept, in order of appearance.
 func (c *Collector) Conversations() []*Conversation {
+	c.settle()
 	later := make(map[*conformance.Flow][]conformance.Finding)
 	for _, x := range c.later {
 		later[x.Flow] = append(later[x.Flow], x)
@@ -296,6 +319,7 @@ func (c *Collector) Conversations() []*Conversation {
 		v.name(s)
 		slices.SortFunc(v.Rows, func(a, b *Row) int { return a.Number - b.Number })
 		v.countSkipped()
+		v.answersToItself()
 		for _, f := range v.flows {
 			v.Other = append(v.Other, later[f]...)
 			delete(later, f)
@@ -368,5 +392,6 @@ func (c *Collector) Chosen() uint64 { return c.chosen }
 
 // LeftOut returns how many chosen packets and findings are not in any conversation.
 func (c *Collector) LeftOut() (packets, findings uint64) {
+	c.settle()
 	return c.chosen - uint64(len(c.rows)), c.dropped
 }

@@ -44,6 +44,7 @@ type page struct {
 	Rules         []ruleLine
 	Conversations []pageConversation
 	MorePackets   uint64
+	Every         int  // one in so many notable packets is there; 0: all are
 	TooLarge      bool // packets were dropped because of maxPage
 	summary       *conformance.Summary
 	MoreFindings  uint64
@@ -95,6 +96,7 @@ func (c *Collector) WriteHTML(w io.Writer, name string, s conformance.Summary, t
 	p.Facts = summaryFacts(&s)
 	p.Rules = ruleLines(&s)
 	p.MorePackets, p.MoreFindings = c.LeftOut()
+	p.Every = c.every
 	if st := c.Story; st != nil && !st.Started.IsZero() && st.Started.Before(c.start) {
 		c.start = st.Started // the sentences count from there
 	}
@@ -166,7 +168,7 @@ func thin(all []*Conversation) (dropped int) {
 // weight is how much a packet matters.
 func weight(r *Row) int {
 	switch {
-	case r.Severity() > conformance.Note:
+	case r.Severity() > conformance.Note, r.pinned:
 		return 2
 	case r.Notable():
 		return 1
@@ -200,6 +202,9 @@ func (p *page) tell(c *Collector, s *conformance.Summary, all []*Conversation) {
 	}
 	p.Badges = append(p.Badges, wireBadge(s), protocolBadge(s))
 	if b, ok := congestionBadge(s); ok {
+		p.Badges = append(p.Badges, b)
+	}
+	if b, ok := c.stallBadge(all); ok {
 		p.Badges = append(p.Badges, b)
 	}
 	p.Verdict = worstClass(p.Badges)
@@ -313,6 +318,23 @@ func congestionBadge(s *conformance.Summary) (b Badge, congested bool) {
 	return Badge{"warning", "Congestion", plural.Of(marked, "packet") + " marked (CE), " + plural.Of(cnps, "CNP")}, true
 }
 
+// longStall is a silence that a reader of the run notices.
+const longStall = time.Second
+
+// stallBadge says how long a connection was silent until a timer ended.
+func (c *Collector) stallBadge(all []*Conversation) (b Badge, stalled bool) {
+	if c.Plot == nil {
+		return b, false
+	}
+	longest := time.Duration(0)
+	for _, v := range all {
+		for _, f := range v.flows {
+			longest = max(longest, c.Plot.Told(f).Silence)
+		}
+	}
+	return Badge{"warning", "Waits", "up to " + duration(longest) + " of silence on a connection, until the sender's timeout"}, longest >= longStall
+}
+
 // protocolBadge says how many rules the packets break.
 func protocolBadge(s *conformance.Summary) Badge {
 	b := Badge{"clean", "Protocol", ""}
@@ -405,7 +427,11 @@ func conversationFacts(v *Conversation) []Field {
 	}
 	for _, n := range sums {
 		if k := v.Sum(n.count); k > 0 {
-			facts = append(facts, Field{plural.Noun(k, n.noun) + n.rest, fmt.Sprint(k)})
+			rest := n.rest
+			if again := v.Sum(func(s *conformance.FlowStats) uint64 { return s.Retransmissions }); n.noun == payload && again > 0 {
+				rest = ", with those of " + plural.Of(again, "packet") + " sent again"
+			}
+			facts = append(facts, Field{plural.Noun(k, n.noun) + rest, fmt.Sprint(k)})
 		}
 	}
 	return facts

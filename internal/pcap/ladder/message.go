@@ -1,6 +1,7 @@
 package ladder
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -128,7 +129,7 @@ func rank(r *Row) int {
 // messageText says what a message is: its operation, bytes and packets.
 func messageText(group []*Row) string {
 	first, last := group[0], group[len(group)-1]
-	n, bytes, lost, hit := uint64(0), 0, uint64(0), ""
+	n, bytes, lost, hits, hit := uint64(0), 0, uint64(0), uint64(0), ""
 	for i, r := range group {
 		n++
 		if i > 0 {
@@ -138,8 +139,8 @@ func messageText(group []*Row) string {
 		if r.Lost() {
 			lost++
 		}
-		if r.Fault != "" && hit == "" {
-			hit = r.Fault
+		if r.Fault != "" {
+			hit, hits = cmp.Or(hit, r.Fault), hits+1
 		}
 	}
 	whole := first.pkt.Info().Has(wire.OpFirst) && last.pkt.Info().Has(wire.OpLast)
@@ -157,7 +158,10 @@ func messageText(group []*Row) string {
 	if !whole {
 		text += ", not from FIRST to LAST"
 	}
-	if hit != "" {
+	switch {
+	case hit != "" && lost == 0:
+		text += fmt.Sprintf(", %d of them [%s]", hits, hit)
+	case hit != "":
 		text += fmt.Sprintf(", %s [%s]", plural.Of(lost, "packet")+" lost", hit)
 	}
 	return text

@@ -77,7 +77,9 @@ func TestMillion(t *testing.T) {
 	ended := make(chan struct{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, page) //nolint:errcheck // the browser may have gone
+		if _, err := io.WriteString(w, page); err != nil {
+			t.Error(err)
+		}
 	})
 	mux.HandleFunc("GET /ended", func(_ http.ResponseWriter, r *http.Request) {
 		select {

@@ -37,11 +37,18 @@ type Row struct {
 	index  uint64 // counts the packets of the flow, from 1
 	// skipped is how many packets of the flow were left out just before it.
 	skipped uint64
-	parsed  bool
-	pkt     wire.Packet // headers only, of head
-	pad     int
-	head    []byte
-	sample  []byte
+	stay
+	parsed bool
+	pkt    wire.Packet // headers only, of head
+	pad    int
+	head   []byte
+	sample []byte
+}
+
+// stay says why a packet is kept.
+type stay struct {
+	group  int  // the notable packet that it is kept for, as they are counted; 0: it stays
+	pinned bool // a sentence leads to it
 }
 
 // set makes r the row of a packet. It reuses r's storage.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/internal/pcap/plot"
@@ -31,6 +30,8 @@ type direction struct {
 	answers  conformance.FlowStats
 	told     plot.Told // of the requests
 	back     plot.Told // of the flow that has the answers
+	// what fault rules did to requests and to answers, without those that they lost
+	hits [2]string
 }
 
 // trouble is how much went wrong.
@@ -62,11 +63,13 @@ func (c *Collector) saw(all []*Conversation) []pageSentence {
 				continue
 			}
 			d := direction{from: v.Left, to: v.Right, service: v.Service, section: v.ID, requests: f.Stats, told: c.Plot.Told(f)}
+			d.hits[0] = c.deeds.of(f, false)
 			if i == 1 {
 				d.from, d.to = d.to, d.from
 			}
 			if len(v.flows) == 2 && v.flows[1-i] != nil {
 				d.answers, d.back = v.flows[1-i].Stats, c.Plot.Told(v.flows[1-i])
+				d.hits[1] = c.deeds.of(v.flows[1-i], true)
 			}
 			list = append(list, d)
 		}
@@ -88,7 +91,7 @@ func (c *Collector) saw(all []*Conversation) []pageSentence {
 		out = append(out, pageSentence{Spans: []span{{Text: fmt.Sprintf("In %s, too, packets were lost, sent again or refused: see the flows below.", plural.Of(n, "more direction"))}}})
 	}
 	if shown <= bad && bad < len(list) {
-		out = append(out, quiet(list[bad:]))
+		out = append(out, quiet(list[bad:], known, there))
 	}
 	for i := range out {
 		out[i].ID = fmt.Sprintf("wire-%d", i+1)
@@ -97,17 +100,32 @@ func (c *Collector) saw(all []*Conversation) []pageSentence {
 }
 
 // quiet says that all went well in some directions.
-func quiet(list []direction) pageSentence {
-	packets, messages, slowest := uint64(0), uint64(0), time.Duration(0)
+func quiet(list []direction, known map[wire.QPN]*knownQP, there map[int]bool) pageSentence {
+	packets, messages, slowest := uint64(0), uint64(0), &list[0]
+	sections := make(map[int]bool)
 	for i := range list {
 		d := &list[i]
-		packets, messages, slowest = packets+d.requests.Requests, messages+d.told.Messages, max(slowest, d.told.Slowest)
+		packets, messages = packets+d.requests.Requests, messages+d.told.Messages
+		sections[d.section] = true
+		if d.told.Slowest > slowest.told.Slowest {
+			slowest = d
+		}
 	}
-	text := fmt.Sprintf("In %s nothing was lost, sent again or refused: %s in %s", plural.Of(len(list), "direction"), plural.Of(messages, "message"), plural.Of(packets, "request packet"))
-	if slowest > 0 {
-		text += ", each acknowledged within " + duration(slowest)
+	where := "On " + plural.Of(len(sections), "connection")
+	if len(sections) < len(list) {
+		where = fmt.Sprintf("In %s of %s", plural.Of(len(list), "direction"), plural.Of(len(sections), "connection"))
 	}
-	return pageSentence{Spans: []span{{Text: text + "."}}}
+	text := fmt.Sprintf("%s nothing was lost, sent again or refused: %s in %s", where, plural.Of(messages, "message"), plural.Of(packets, "request packet"))
+	if slowest.told.Slowest == 0 {
+		return pageSentence{Spans: []span{{Text: text + "."}}}
+	}
+	s := pageSentence{Spans: []span{{Text: text + ", each acknowledged within " + duration(slowest.told.Slowest) + ", the slowest that of "}}}
+	s.Spans = append(append(s.Spans, slowest.from.name(known)...), span{Text: "."})
+	if n := slowest.told.SlowestNumber; there[n] {
+		s.Links = append(s.Links, to(n, "slowest"))
+	}
+	s.Links = append(s.Links, link{To: fmt.Sprintf("#flow-%d", slowest.section), Text: fmt.Sprintf("flow %d", slowest.section)})
+	return s
 }
 
 // name writes an end with its process.
@@ -140,11 +158,19 @@ func (d *direction) sentence(known map[wire.QPN]*knownQP, there map[int]bool) pa
 	}
 	q, a := &d.requests, &d.answers
 	add(d.told.Lost.Seen, d.told.Lost, "fault rules lost "+plural.Of(d.told.Lost.Seen, "packet")+" on the way", "lost")
-	add(d.told.Hit.Seen, d.told.Hit, "fault rules delayed or changed "+plural.Of(d.told.Hit.Seen, "packet"), "hit")
+	if d.hits[0] != "" {
+		add(1, d.told.Hit, "fault rules "+d.hits[0], "hit")
+	}
 	add(d.back.LostAnswers.Seen, d.back.LostAnswers, "fault rules lost "+plural.Of(d.back.LostAnswers.Seen, "answer"), "lost answer")
-	add(d.back.HitAnswers.Seen, d.back.HitAnswers, "fault rules delayed or changed "+plural.Of(d.back.HitAnswers.Seen, "answer"), "hit answer")
+	if d.hits[1] != "" {
+		add(1, d.back.HitAnswers, "fault rules "+d.hits[1], "hit answer")
+	}
 	add(q.Marked, plot.First{}, plural.Of(q.Marked, "packet")+" came marked for congestion (CE)", "")
 	add(a.CNPs, d.back.CNP, "the receiver asked "+often(a.CNPs)+" to slow down (CNP)", "CNP")
+	if a.Requests == 0 { // else they may be about requests
+		add(a.Marked, plot.First{}, plural.Of(a.Marked, "answer")+" came marked for congestion (CE)", "")
+		add(q.CNPs, d.told.CNP, "the sender asked "+often(q.CNPs)+" to slow down (CNP)", "CNP of the sender")
+	}
 	gaps := a.NAKCodes[wire.NAKPSNSequence]
 	add(gaps, d.back.NAK, "the receiver missed a packet "+often(gaps)+" (NAK: PSN sequence error)", "NAK")
 	if gaps > 0 {
@@ -152,19 +178,53 @@ func (d *direction) sentence(known map[wire.QPN]*knownQP, there map[int]bool) pa
 	}
 	add(a.NAKs-gaps, d.back.NAK, "the receiver refused "+often(a.NAKs-gaps)+" ("+nakWords(a)+")", "NAK")
 	add(a.RNRs, d.back.RNR, "the receiver answered "+often(a.RNRs)+" that it had no receive (RNR NAK)", "RNR NAK")
-	add(q.Timeouts, plot.First{}, "the sender waited "+often(q.Timeouts)+" until its timeout", "")
+	if d.back.LostAnswers.Seen == 0 {
+		add(q.Timeouts, d.told.Timeout, "the sender waited "+often(q.Timeouts)+" until its timeout", "sent again after a timeout")
+	} else { // the checker takes a NAK that was lost for the reason
+		add(q.Timeouts, plot.First{}, "the sender waited at least "+often(q.Timeouts)+" until its timeout", "")
+		if there[d.told.Timeout.Number] {
+			s.Links = append(s.Links, to(d.told.Timeout.Number, "sent again after a timeout"))
+		}
+	}
+	if d.told.Silence > 0 {
+		clauses[len(clauses)-1] += d.silence(&s, there)
+	}
 	add(q.Retransmissions, d.told.Again, plural.Of(q.Retransmissions, "packet")+" "+was(q.Retransmissions)+" sent again", "sent again")
 	if a.Requests == 0 { // else they may be requests
 		add(a.Retransmissions, plot.First{}, plural.Of(a.Retransmissions, "answer")+" "+was(a.Retransmissions)+" sent again", "")
 	}
-	if len(clauses) == 1 {
+	if len(clauses) == 1 && d.unanswered() > 0 {
+		clauses = append(clauses, "no packet was lost, sent again or refused")
+	} else if len(clauses) == 1 {
 		clauses = append(clauses, "nothing was lost, sent again or refused")
 	}
 	clauses = append(clauses, d.acknowledged())
-	s.Bad = d.told.Open > 0 && d.service != wire.ServiceUC && d.service != wire.ServiceUD
+	s.Bad = d.unanswered() > 0
+	if n := d.told.SlowestNumber; there[n] {
+		s.Links = append(s.Links, to(n, "slowest"))
+	}
 	s.Spans = append(s.Spans, span{Text: fmt.Sprintf(" (%v): ", d.service) + strings.Join(slices.DeleteFunc(clauses, func(s string) bool { return s == "" }), "; ") + "."})
 	s.Links = append(s.Links, link{To: fmt.Sprintf("#flow-%d", d.section), Text: fmt.Sprintf("flow %d", d.section)})
 	return s
+}
+
+// unanswered is how many messages have no acknowledgement.
+func (d *direction) unanswered() uint64 {
+	if d.service == wire.ServiceUC || d.service == wire.ServiceUD {
+		return 0
+	}
+	return d.told.Open
+}
+
+// silence says how long neither end sent a packet before a timer ended.
+func (d *direction) silence(s *pageSentence, there map[int]bool) string {
+	if d.told.Stall.Number != d.told.Timeout.Number && there[d.told.Stall.Number] {
+		s.Links = append(s.Links, to(d.told.Stall.Number, "after the longest silence"))
+	}
+	if d.requests.Timeouts == 1 {
+		return ", with " + duration(d.told.Silence) + " of silence before"
+	}
+	return fmt.Sprintf(", the longest with %s of silence before packet %d", duration(d.told.Silence), d.told.Stall.Number)
 }
 
 // acknowledged says how long acknowledgements took, and whether all came.
@@ -180,7 +240,7 @@ func (d *direction) acknowledged() string {
 	case d.told.Open > 0 && text == "":
 		return plural.Of(d.told.Open, "message") + " " + was(d.told.Open) + " never acknowledged"
 	case d.told.Open > 0:
-		return text + ", and " + plural.Of(d.told.Open, "message") + " never"
+		return text + ", but " + plural.Of(d.told.Open, "message") + " " + was(d.told.Open) + " never acknowledged"
 	case text != "":
 		return text + "; every message was acknowledged"
 	}

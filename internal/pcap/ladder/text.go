@@ -81,6 +81,9 @@ func (c *Conversation) Arrow() string {
 	return "↔"
 }
 
+// payload is one of the sums.
+const payload = "payload byte"
+
 // sums are the counts of a conversation; its title has those that are titled.
 var sums = [...]struct {
 	noun   string
@@ -89,7 +92,7 @@ var sums = [...]struct {
 	count  func(*conformance.FlowStats) uint64
 }{
 	{"message", "", false, func(s *conformance.FlowStats) uint64 { return s.Messages }},
-	{"payload byte", "", false, func(s *conformance.FlowStats) uint64 { return s.Bytes }},
+	{payload, "", false, func(s *conformance.FlowStats) uint64 { return s.Bytes }},
 	{"retransmission", "", true, func(s *conformance.FlowStats) uint64 { return s.Retransmissions }},
 	{"NAK", "", true, func(s *conformance.FlowStats) uint64 { return s.NAKs }},
 	{"RNR NAK", "", true, func(s *conformance.FlowStats) uint64 { return s.RNRs }},

@@ -95,6 +95,13 @@ func (c *Collector) Add(p *capture.Packet, v *conformance.Verdict, effect Effect
 		return
 	}
 	at := p.Time.Sub(c.Start)
+	if n := v.Flow.Stats.Timeouts; n > f.timeouts {
+		last := f.last
+		if o := c.flows[v.Flow.Peer]; o != nil {
+			last = max(last, o.last)
+		}
+		f.timedOut(at, at-last, p.Number, n)
+	}
 	f.last = max(f.last, at)
 	info := v.Packet.Info()
 	payload := uint64(max(0, p.TransportLen-wire.ICRCLen-info.HeaderLen-v.Packet.Pad()))
@@ -119,11 +126,12 @@ func (c *Collector) Add(p *capture.Packet, v *conformance.Verdict, effect Effect
 			return
 		}
 		if f.request(at, p.Number, v.Packet, payload) {
-			f.depth.add(at, uint64(len(f.pending)))
 			if f.of.Service != wire.ServiceRC && f.of.Service != wire.ServiceXRC {
 				c.done(&f.pending[len(f.pending)-1])
 				f.pending = nil // no acknowledgement comes
+				return
 			}
+			f.depth.add(at, uint64(len(f.pending)))
 		}
 	}
 }

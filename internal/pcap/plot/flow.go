@@ -32,6 +32,11 @@ type Flow struct {
 	missed  uint64 // messages that were too many to wait for
 	early   []answer
 	last    time.Duration // of its last packet
+
+	timeouts uint64 // as the checker counts them
+	// the packet that the first one sent again, and that of the longest silence
+	timeout, stall First
+	silence        time.Duration
 }
 
 // Message is a request from its first packet to its last.
@@ -80,6 +85,19 @@ func (f *Flow) request(at time.Duration, number int, pkt wire.Packet, payload ui
 	}
 	f.pending = append(f.pending, f.open)
 	return true
+}
+
+// timedOut records a packet that was sent again because its timer had ended. silence is how long
+// neither end had sent a packet.
+func (f *Flow) timedOut(at, silence time.Duration, number int, seen uint64) {
+	f.timeouts = seen
+	p := First{At: at, Number: number, Seen: seen}
+	if f.timeout.Number == 0 {
+		f.timeout = p
+	}
+	if silence > f.silence {
+		f.silence, f.stall = silence, p
+	}
 }
 
 // answered removes the messages that a response acknowledges, and passes them to each.

@@ -233,3 +233,18 @@ func TestBinsBegin(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// TestDatagrams: nothing of a datagram is under way, because nothing acknowledges it.
+func TestDatagrams(t *testing.T) {
+	var c Collector
+	sent := uint64(0)
+	for _, l := range c.Data(plotted(t, &c, "udaddy.pcap"), nil).Lanes {
+		sent += l.Messages
+		if len(l.Depth.Bins) > 0 {
+			t.Errorf("%v has work under way", l.Depth)
+		}
+	}
+	if sent == 0 {
+		t.Error("nothing was sent")
+	}
+}

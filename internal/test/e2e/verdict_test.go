@@ -86,7 +86,7 @@ func TestVerdictOfLoss(t *testing.T) {
 		t.Errorf("exit status %d\n%s", code, out)
 	}
 	j.has(t, "# Verdict: the program failed with exit status 1\n",
-		"- **The fault rule** `packet drop,opcode=RC_SEND_*,after=3`, on purpose: it hit ",
+		"- **The fault rule** `packet drop,opcode=RC_SEND_*,after=3`, on purpose: it fired ",
 		"ended with IBV_WC_RETRY_EXC_ERR: ", " obeyed it, in ", "| ERR |", "| `packet drop,opcode=RC_SEND_*,after=3` |")
 }
 
@@ -110,7 +110,7 @@ func TestVerdictOfKilled(t *testing.T) {
 	if killed == nil {
 		t.Fatalf("the title is %s\n%s", title, rest)
 	}
-	_, blame, _ := strings.Cut(rest, "## Which side was at fault\n\n")
+	_, blame, _ := strings.Cut(rest, "## Who was at fault\n\n")
 	if !strings.HasPrefix(blame, "- **Process "+killed[1]+"** (`ib_write_bw`), after ") {
 		t.Errorf("the process that was killed is not named first:\n%s", blame)
 	}
