@@ -15,7 +15,6 @@ import (
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
-	"github.com/gorxe/gorxe/rxe"
 )
 
 // A program whose posts are watched (ServeConfig.Paced) has a device at two numbers. At the slow
@@ -182,10 +181,10 @@ func (p *pace) slow() {
 // the engine's are.
 func (p *pace) change(from, to uint32) bool {
 	var have [4]byte
-	if p.space.ReadV([]rxe.Span{{VA: p.where, Buf: have[:]}}) != nil || binary.LittleEndian.Uint32(have[:]) != from {
+	if p.space.ReadBounded(p.where, have[:]) != nil || binary.LittleEndian.Uint32(have[:]) != from {
 		return false
 	}
-	return p.space.WriteV([]rxe.Span{{VA: p.where, Buf: []byte{byte(to)}}}) == nil
+	return p.space.WriteBounded(p.where, []byte{byte(to)}) == nil
 }
 
 // findNumber finds out where the program keeps the number of the call in hand, and gives it the

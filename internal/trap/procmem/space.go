@@ -264,6 +264,15 @@ func (s *Space) ReadV(spans []rxe.Span) error { return s.transfer(spans, false) 
 // WriteV implements rxe.Memory.
 func (s *Space) WriteV(spans []rxe.Span) error { return s.transfer(spans, true) }
 
+// ReadBounded is Read for a thread that must not be one of many that this memory blocks: it fails
+// if too many are.
+func (s *Space) ReadBounded(va uint64, p []byte) error { return s.ReadV([]rxe.Span{{VA: va, Buf: p}}) }
+
+// WriteBounded is Write for such a thread.
+func (s *Space) WriteBounded(va uint64, p []byte) error {
+	return s.WriteV([]rxe.Span{{VA: va, Buf: p}})
+}
+
 func (s *Space) transfer(spans []rxe.Span, write bool) error {
 	if len(spans) == 0 {
 		return nil
