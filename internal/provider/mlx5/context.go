@@ -134,9 +134,13 @@ func (c *userContext) CreatedPD(u provider.UData, _ *rxe.PD, handle uint32) erro
 	return respond(u, AllocPDResp{PDN: pdNumber(handle)})
 }
 
-// cover has the guard cover all that the poller looks for.
+// cover has the guard cover all that the poller looks for. If each store shall wait, so does the
+// first one after this call: the poller may come too late for it.
 func (c *userContext) cover(u provider.UData, space rxe.Memory) {
 	c.guard.cover(u, space, c.doorbells.pages())
+	if c.doorbells.stops() {
+		c.guard.arm()
+	}
 }
 
 // pdNumber is the number of a protection domain for libmlx5, which shows it to programs.

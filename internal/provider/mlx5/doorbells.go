@@ -149,6 +149,12 @@ func (b *doorbells) publish() {
 	b.rouse()
 }
 
+// stops reports whether each store shall wait.
+func (b *doorbells) stops() bool {
+	r := b.current.Load()
+	return r != nil && r.stops
+}
+
 // pages returns those where the poller looks.
 func (b *doorbells) pages() []*page {
 	r := b.current.Load()

@@ -181,6 +181,8 @@ func (w *worker) wait(pause sched.Pause) (inPlace bool) {
 		return w.call(g.arm) // and look once more
 	case pause.Guard:
 		w.rung = g.await(pause.For)
+	case armed && w.c.doorbells.stops(): // since this look; cover has armed it
+		w.rung = g.await(stoppedPause)
 	case armed:
 		return w.call(g.release)
 	default:

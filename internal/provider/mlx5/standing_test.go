@@ -48,6 +48,22 @@ type spaceOf struct {
 
 func (s *spaceOf) PID() int { return s.pid }
 
+// TestStopsFirst: the first store waits, too, even if there is no poller yet.
+func TestStopsFirst(t *testing.T) {
+	a, _ := guarded(t)
+	a.ctx.poller.stop()
+	q := a.mem.(*queuePair)
+	q.rings = new(rings)
+	for range 3 {
+		a.ctx.doorbells.publish()
+		a.ctx.guard.release()
+		a.ctx.cover(ask(a.program, uint64(0)), q.send.space)
+		if !a.ctx.guard.armed.Load() {
+			t.Fatal("the next store does not wait")
+		}
+	}
+}
+
 // rings notes the threads that rang.
 type rings struct {
 	rxe.Observer
