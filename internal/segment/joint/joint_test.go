@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,11 +29,11 @@ type host struct {
 	joint *Joint
 	log   bytes.Buffer
 	got   chan []byte
-	slow  bool
+	slow  atomic.Bool
 }
 
 func (h *host) ReceiveFrame(b []byte, _ rxe.FrameInfo) {
-	if h.slow {
+	if h.slow.Load() {
 		time.Sleep(time.Millisecond)
 	}
 	select {
@@ -206,7 +207,7 @@ func TestSlow(t *testing.T) {
 func TestCloseInFlood(t *testing.T) {
 	dir := t.TempDir()
 	h := newHost(t, dir, 1)
-	h.slow = true
+	h.slow.Store(true)
 	c := dial(t, dir)
 	raw := must.Get[syscall.RawConn](t)(c.SyscallConn())
 	frames := make([][]byte, 1024)
