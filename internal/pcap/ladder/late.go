@@ -2,6 +2,7 @@ package ladder
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/gorxe/gorxe/internal/pcap/plot"
@@ -164,6 +165,21 @@ func (c *Collector) evict() bool {
 	return true
 }
 
+// managed returns the rows with messages of the connection manager.
+func (v *Conversation) managed() iter.Seq2[*Row, wire.CMMessage] {
+	return func(yield func(*Row, wire.CMMessage) bool) {
+		for _, r := range v.Rows {
+			m := r.mad()
+			if m == nil {
+				continue
+			}
+			if cm, err := wire.ParseCM(m[:]); err == nil && !yield(r, cm) {
+				return
+			}
+		}
+	}
+}
+
 // answersToItself finds the answers among the messages of the connection manager from a host to
 // itself: one flow of datagrams has the messages of both sides.
 func (v *Conversation) answersToItself() {
@@ -172,15 +188,7 @@ func (v *Conversation) answersToItself() {
 	}
 	asked := make(map[uint32]bool) // identifiers of those who asked for a connection
 	v.left = make(map[*Row]bool)
-	for _, r := range v.Rows {
-		m := r.mad()
-		if m == nil {
-			continue
-		}
-		cm, err := wire.ParseCM(m[:])
-		if err != nil {
-			continue
-		}
+	for r, cm := range v.managed() {
 		switch x := cm.(type) {
 		case wire.CMREQ:
 			asked[x.LocalCommID()] = true

@@ -283,15 +283,7 @@ func to(number int, what string) link {
 // talk says what the connection manager's messages of a conversation are; false: it has none.
 func (c *Collector) talk(v *Conversation) (s pageSentence, ok bool) {
 	n := 0
-	for _, r := range v.Rows {
-		m := r.mad()
-		if m == nil {
-			continue
-		}
-		cm, err := wire.ParseCM(m[:])
-		if err != nil {
-			continue
-		}
+	for r, cm := range v.managed() {
 		if n++; n > maxTalk {
 			continue
 		}
