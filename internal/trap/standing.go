@@ -1,9 +1,6 @@
 package trap
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 )
@@ -20,9 +17,11 @@ func (c *caller) Stack(most int) (s kernel.Stack, ok bool) {
 	if err != nil {
 		return s, false
 	}
-	if s.PC, s.SP, ok = inCall(string(text)); !ok {
+	at, ok := procfs.ParseStanding(string(text))
+	if !ok || !at.InCall {
 		return s, false
 	}
+	s.PC, s.SP = at.PC, at.SP
 	for n := most; n >= leastStack; n /= 2 { // the stack may end before that
 		buf := make([]byte, n)
 		if c.Read(s.SP, buf) == nil {
@@ -32,21 +31,6 @@ func (c *caller) Stack(most int) (s kernel.Stack, ok bool) {
 		}
 	}
 	return s, false
-}
-
-// inCall reads /proc/PID/syscall of a thread that waits in a call: the call's number, six
-// arguments, the stack pointer and the program counter (fs/proc/base.c:proc_pid_syscall).
-func inCall(text string) (pc, sp uint64, ok bool) {
-	words := strings.Fields(text)
-	if len(words) != 9 {
-		return 0, 0, false
-	}
-	sp, err := strconv.ParseUint(words[7], 0, 64)
-	if err != nil {
-		return 0, 0, false
-	}
-	pc, err = strconv.ParseUint(words[8], 0, 64)
-	return pc, sp, err == nil
 }
 
 // Maps implements kernel.Standing.

@@ -100,6 +100,21 @@ type knownQP struct {
 	shown            bool
 }
 
+// processes are those of the story's queue pairs.
+func (c *Collector) processes() map[wire.QPN]string {
+	list := make(map[wire.QPN]string)
+	if c.Story == nil {
+		return list
+	}
+	for i := range c.Story.QPs {
+		list[c.Story.QPs[i].QPN] = printable(c.Story.QPs[i].Process)
+	}
+	for i := range c.Story.Steps {
+		list[c.Story.Steps[i].QPN] = printable(c.Story.Steps[i].Process)
+	}
+	return list
+}
+
 // known are the queue pairs of the story.
 func (c *Collector) known() map[wire.QPN]*knownQP {
 	list := make(map[wire.QPN]*knownQP)
@@ -112,15 +127,17 @@ func (c *Collector) known() map[wire.QPN]*knownQP {
 	if c.Story == nil {
 		return list
 	}
+	for q, process := range c.processes() {
+		at(q).process = process
+	}
 	for i := range c.Story.QPs {
 		q := &c.Story.QPs[i]
 		k := at(q.QPN)
-		k.process, k.service, k.peer = printable(q.Process), printable(q.Type), q.PeerQPN
+		k.service, k.peer = printable(q.Type), q.PeerQPN
 	}
 	for i := range c.Story.Steps {
 		s := &c.Story.Steps[i]
 		k := at(s.QPN)
-		k.process = printable(s.Process)
 		k.states = append(k.states, plot.State{At: max(s.At.Sub(c.Plot.Start), 0), Name: printable(s.State)})
 	}
 	for q, w := range c.work() {

@@ -79,19 +79,19 @@ func (c *Collector) saw(all []*Conversation) []pageSentence {
 	if bad < 0 {
 		bad = len(list)
 	}
-	known := c.known()
+	processes := c.processes()
 	shown := min(bad, maxTold)
 	if quiet := len(list) - bad; quiet <= maxQuiet && bad <= maxTold {
 		shown = len(list)
 	}
 	for i := range list[:shown] {
-		out = append(out, list[i].sentence(known, there))
+		out = append(out, list[i].sentence(processes, there))
 	}
 	if n := bad - shown; n > 0 {
 		out = append(out, pageSentence{Spans: []span{{Text: fmt.Sprintf("In %s, too, packets were lost, sent again or refused: see the flows below.", plural.Of(n, "more direction"))}}})
 	}
 	if shown <= bad && bad < len(list) {
-		out = append(out, quiet(list[bad:], known, there))
+		out = append(out, quiet(list[bad:], processes, there))
 	}
 	for i := range out {
 		out[i].ID = fmt.Sprintf("wire-%d", i+1)
@@ -100,7 +100,7 @@ func (c *Collector) saw(all []*Conversation) []pageSentence {
 }
 
 // quiet says that all went well in some directions.
-func quiet(list []direction, known map[wire.QPN]*knownQP, there map[int]bool) pageSentence {
+func quiet(list []direction, processes map[wire.QPN]string, there map[int]bool) pageSentence {
 	packets, messages, slowest := uint64(0), uint64(0), &list[0]
 	sections := make(map[int]bool)
 	for i := range list {
@@ -120,7 +120,7 @@ func quiet(list []direction, known map[wire.QPN]*knownQP, there map[int]bool) pa
 		return pageSentence{Spans: []span{{Text: text + "."}}}
 	}
 	s := pageSentence{Spans: []span{{Text: text + ", each acknowledged within " + duration(slowest.told.Slowest) + ", the slowest that of "}}}
-	s.Spans = append(append(s.Spans, slowest.from.name(known)...), span{Text: "."})
+	s.Spans = append(append(s.Spans, slowest.from.name(processes)...), span{Text: "."})
 	if n := slowest.told.SlowestNumber; there[n] {
 		s.Links = append(s.Links, to(n, "slowest"))
 	}
@@ -129,19 +129,19 @@ func quiet(list []direction, known map[wire.QPN]*knownQP, there map[int]bool) pa
 }
 
 // name writes an end with its process.
-func (e End) name(known map[wire.QPN]*knownQP) []span {
+func (e End) name(processes map[wire.QPN]string) []span {
 	if !e.Known {
 		return []span{{Text: e.Addr.String()}}
 	}
-	if k := known[e.QPN]; k != nil && k.process != "" {
-		return []span{{Text: k.process + " "}, {Text: qpName(e.QPN), Bold: true}}
+	if process := processes[e.QPN]; process != "" {
+		return []span{{Text: process + " "}, {Text: qpName(e.QPN), Bold: true}}
 	}
 	return []span{{Text: e.Addr.String() + " "}, {Text: qpName(e.QPN), Bold: true}}
 }
 
 // sentence says what happened in one direction.
-func (d *direction) sentence(known map[wire.QPN]*knownQP, there map[int]bool) pageSentence {
-	s := pageSentence{Spans: slices.Concat(d.from.name(known), []span{{Text: " → "}}, d.to.name(known))}
+func (d *direction) sentence(processes map[wire.QPN]string, there map[int]bool) pageSentence {
+	s := pageSentence{Spans: slices.Concat(d.from.name(processes), []span{{Text: " → "}}, d.to.name(processes))}
 	clauses := []string{fmt.Sprintf("%s in %s", plural.Of(d.told.Messages, "message"), plural.Of(d.requests.Requests, "request packet"))}
 	add := func(n uint64, first plot.First, what, link string) {
 		if n == 0 {

@@ -2,7 +2,6 @@ package mlx5
 
 import (
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/gorxe/gorxe/internal/provider"
@@ -51,14 +50,15 @@ func standing(space rxe.Memory, tid int) *provider.At {
 	if !ok {
 		return nil
 	}
-	at := &provider.At{PID: of.PID(), TID: tid}
-	text, err := procfs.ReadFile(procfs.Path(at.PID, "task/"+strconv.Itoa(tid)+"/syscall"))
+	text, err := procfs.ReadFile(procfs.Path(of.PID(), "task/"+strconv.Itoa(tid)+"/syscall"))
 	if err != nil {
 		return nil
 	}
-	if at.PC, at.SP, ok = parse(string(text)); !ok {
+	stands, ok := procfs.ParseStanding(string(text))
+	if !ok || stands.InCall {
 		return nil
 	}
+	at := &provider.At{PID: of.PID(), TID: tid, PC: stands.PC, SP: stands.SP}
 	for n := stackBytes; n >= leastStack; n /= 2 { // the stack may end before that
 		at.Bytes = make([]byte, n)
 		if space.ReadV([]rxe.Span{{VA: at.SP, Buf: at.Bytes}}) == nil {
@@ -66,21 +66,6 @@ func standing(space rxe.Memory, tid int) *provider.At {
 		}
 	}
 	return nil
-}
-
-// parse reads /proc/PID/syscall of a thread that waits, and not in a system call: -1, the stack
-// pointer and the program counter (fs/proc/base.c: proc_pid_syscall).
-func parse(text string) (pc, sp uint64, ok bool) {
-	words := strings.Fields(text)
-	if len(words) != 3 || words[0] != "-1" {
-		return 0, 0, false
-	}
-	sp, err := strconv.ParseUint(words[1], 0, 64)
-	if err != nil {
-		return 0, 0, false
-	}
-	pc, err = strconv.ParseUint(words[2], 0, 64)
-	return pc, sp, err == nil
 }
 
 // landed waits until a store that goes on has landed, but not long.

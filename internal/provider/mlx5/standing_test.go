@@ -9,24 +9,6 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// TestParse: what /proc/PID/syscall says of a thread.
-func TestParse(t *testing.T) {
-	for text, want := range map[string][2]uint64{
-		"-1 0x7ffd00 0x401000\n": {0x401000, 0x7ffd00},
-		"running\n":              {},
-		"1 0x3 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x401000\n": {},
-		"-1 0x7ffd00\n":   {},
-		"-1 x 0x401000\n": {},
-		"-1 0x7ffd00 x\n": {},
-		"":                {},
-	} {
-		pc, sp, ok := parse(text)
-		if ok != (want != [2]uint64{}) || ok && (pc != want[0] || sp != want[1]) {
-			t.Errorf("%q: %#x %#x %v", text, pc, sp, ok)
-		}
-	}
-}
-
 // TestStanding: nothing is read of a thread of another process, nor of one that does not wait.
 func TestStanding(t *testing.T) {
 	if at := standing(new(simnet.Memory), os.Getpid()); at != nil {

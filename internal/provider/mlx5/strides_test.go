@@ -159,17 +159,15 @@ func TestStridesFlushed(t *testing.T) {
 		}
 	}
 	s.cq.none()
-	must.OK(t, s.qp.Modify(&rxe.QPAttr{State: rxe.QPReset}, rxe.QPAttrState))
-	s.mem.Reset()
-	s.posted = 0
-	ready(t, s.qp)
-	s.post(requestBytes)
-	s.arrive(frameOf(60, 1))
-	if got := s.part(); got != (part{0, 0, 1, 60, false}) {
-		t.Errorf("completion %+v", got)
-	}
+	beginsAgain(t, s, "after an error")
 	s.arrive(frameOf(100, 1))
 	s.part()
+	beginsAgain(t, s, "after a reset within a request")
+}
+
+// beginsAgain resets a queue, and requires that it begins with its first stride.
+func beginsAgain(t *testing.T, s *striding, when string) {
+	t.Helper()
 	must.OK(t, s.qp.Modify(&rxe.QPAttr{State: rxe.QPReset}, rxe.QPAttrState))
 	s.mem.Reset()
 	s.posted = 0
@@ -177,7 +175,7 @@ func TestStridesFlushed(t *testing.T) {
 	s.post(requestBytes)
 	s.arrive(frameOf(60, 1))
 	if got := s.part(); got != (part{0, 0, 1, 60, false}) {
-		t.Errorf("after a reset within a request: completion %+v", got)
+		t.Errorf("%s: completion %+v", when, got)
 	}
 }
 

@@ -48,18 +48,15 @@ func (l *link) Send(frames [][]byte) (taken int) {
 	return mmsg.SendFrames(l.raw, nil, frames, unix.MSG_NOSIGNAL)
 }
 
-// run receives until the peer ends, or sends what is no frame. Close waits for what Read calls, so
-// that is one batch: a peer may send without end.
+// run receives until the peer ends, or sends what is no frame.
 func (l *link) run() {
 	defer l.conn.Close() //nolint:errcheck // nothing is buffered in it
 	in := mmsg.NewInbox(frameRoom, 0, 0)
-	var n int
-	var errno unix.Errno
-	receive := func(fd uintptr) bool {
-		n, errno = in.Receive(int(fd))
-		return errno != unix.EAGAIN
-	}
-	for l.raw.Read(receive) == nil && errno == 0 {
+	for {
+		n, err := in.Wait(l.raw)
+		if err != nil {
+			return
+		}
 		for i := range n {
 			if frame, _, whole := in.Message(i); !l.take(frame, whole) {
 				return

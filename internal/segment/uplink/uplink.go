@@ -104,16 +104,13 @@ type receiver struct {
 	segment []byte
 }
 
-// run receives until the end. Close waits for what Read calls, so that is one batch: a network may
-// bring frames without end.
+// run receives until the end.
 func (r *receiver) run() {
-	var n int
-	var errno unix.Errno
-	receive := func(fd uintptr) bool {
-		n, errno = r.in.Receive(int(fd))
-		return errno != unix.EAGAIN
-	}
-	for r.u.conn.Read(receive) == nil && (errno == 0 || errno == unix.ENETDOWN) {
+	for {
+		n, err := r.in.Wait(r.u.conn)
+		if err != nil && err != unix.ENETDOWN {
+			return
+		}
 		for i := range n {
 			r.take(r.in.Message(i))
 		}

@@ -94,6 +94,25 @@ func (b *Inbox) Receive(fd int) (n int, errno unix.Errno) {
 	return Receive(fd, b.msgs[:])
 }
 
+// Reader is the part of syscall.RawConn that receives.
+type Reader interface {
+	Read(f func(fd uintptr) (done bool)) error
+}
+
+// Wait is Receive, but waits until something is there. The end of a connection waits for what Read
+// calls, so that is one batch: a peer may send without end. An error is an errno, or Read's.
+func (b *Inbox) Wait(c Reader) (n int, err error) {
+	var errno unix.Errno
+	err = c.Read(func(fd uintptr) bool {
+		n, errno = b.Receive(int(fd))
+		return errno != unix.EAGAIN
+	})
+	if err == nil && errno != 0 {
+		err = errno
+	}
+	return n, err
+}
+
 // Message returns a message that came, with its control messages. Whole is false if it was longer
 // than the room.
 func (b *Inbox) Message(i int) (data, control []byte, whole bool) {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,22 +42,9 @@ func TestExtcap(t *testing.T) {
 		both.exchange(t, "ibv_rc_pingpong", "-d", "rxe0", "-g", strconv.Itoa(gidIPv4), "-p", "PORT", "-n", "10").good(t)
 	}
 	live.ok()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	r, err := capture.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	seen, requests := 0, 0
-	for p := (capture.Packet{}); ; seen++ {
-		if err := r.Next(&p); err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for p := range packetsOf(t, file) {
+		seen++
 		// an acknowledgement
 		if len(p.Transport) == 0 || wire.Opcode(p.Transport[0]) > wire.RCSendOnly {
 			continue
@@ -68,5 +56,31 @@ func TestExtcap(t *testing.T) {
 	}
 	if requests == 0 || seen < packets {
 		t.Errorf("%d packets, %d requests", seen, requests)
+	}
+}
+
+// packetsOf are the packets of a capture, each until the next one.
+func packetsOf(t *testing.T, file string) iter.Seq[*capture.Packet] {
+	return func(yield func(*capture.Packet) bool) {
+		t.Helper()
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		r, err := capture.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for p := (capture.Packet{}); ; {
+			if err := r.Next(&p); err == io.EOF {
+				return
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(&p) {
+				return
+			}
+		}
 	}
 }

@@ -3,15 +3,12 @@ package e2e
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/gorxe/gorxe/rocev2/capture"
 )
 
 // The addresses of programs. The device's own need not be known.
@@ -108,25 +105,12 @@ func checkFrames(t *testing.T, file string, datagrams int) {
 // framesOf counts the datagrams of rawdv.c in a capture, by their source.
 func framesOf(t *testing.T, file, source string) (n int) {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	r, err := capture.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for p := (capture.Packet{}); ; {
-		if err := r.Next(&p); err == io.EOF {
-			return n
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for p := range packetsOf(t, file) {
 		if len(p.Frame) > 42 && string(p.Frame[26:30]) == source && bytes.Equal(p.Frame[34:38], []byte("\x12\x67\x12\x67")) {
 			n++
 		}
 	}
+	return n
 }
 
 // rawArgs are the arguments of an end of perftest's programs for raw packets.
