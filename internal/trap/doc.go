@@ -9,7 +9,7 @@
 //     descriptor are trapped if its number is in the filter.Range, where gorxe keeps its
 //     descriptors. fstat is also trapped below it, where open files of the tree are.
 //  2. receiver.go: a thread receives the notification and answers it completely. calls.go
-//     has the handlers.
+//     has the handlers, and wakeups.go says where the caller wakes up.
 //  3. paths.go and answer_path.go find what a path names, with package vfs. The tree answers, or
 //     the kernel.
 //  4. objects.go, files.go and answer_fd.go find what a descriptor refers to. The file behind

@@ -151,6 +151,7 @@ func (r *receiver) send(v verdict) {
 			r.answer.Value = 0
 		}
 	}
+	r.s.wakeUps.prepare(r.s.listener)
 	switch errno := r.s.listener.Send(&r.answer); errno {
 	case 0, unix.ENOENT, unix.EINPROGRESS: // EINPROGRESS: duty.TooLong was faster
 	default:

@@ -136,10 +136,22 @@ func (l Listener) Install(a *Install) (int32, unix.Errno) {
 	return int32(fd), errno
 }
 
-// SyncWakeUp asks the kernel to schedule caller and receiver as one
-// (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP). That makes a trapped call ten times faster. It
-// returns false before Linux 6.6.
-func (l Listener) SyncWakeUp() bool {
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), notifSetFlags, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
+// SyncWakeUp says whether the kernel schedules caller and receiver as one
+// (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP): each wakes up the other one on its own processor. That makes
+// a trapped call ten times faster if the receiver sleeps after its answer. SyncWakeUp returns false
+// before Linux 6.6.
+func (l Listener) SyncWakeUp(on bool) bool {
+	flags := uintptr(0)
+	if on {
+		flags = unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
+	}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), notifSetFlags, flags)
 	return errno == 0
+}
+
+// Waiting reports whether a call waits to be received.
+func (l Listener) Waiting() bool {
+	fds := [...]unix.PollFd{{Fd: int32(l), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds[:], 0)
+	return err == nil && n == 1 && fds[0].Revents&unix.POLLIN != 0
 }
