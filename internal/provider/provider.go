@@ -209,8 +209,10 @@ type Lender interface {
 // doorbells are system calls does not ask.
 type Ringing interface {
 	// Rings sees that what a thread has posted to a queue pair is about to be taken, while the
-	// thread stands at its doorbell. nil: from now on, nobody knows which thread it is.
+	// thread stands at its doorbell. nil: it is not known which thread it is.
 	Rings(q *rxe.QP, at *At)
+	// Rang follows Rings, when that was taken. What comes without Rings, nobody has seen.
+	Rang(q *rxe.QP)
 }
 
 // At is where a thread stands.

@@ -57,7 +57,7 @@ func (r *receiver) onFile(o *object) verdict {
 	case r.paced(o):
 		return r.stopped(o)
 	case o.pace != nil:
-		o.pace.stops.allow(stopsOfCall)
+		o.pace.stops.Allow(stopsOfCall)
 		o.pace.slow()
 	case o.direct != nil:
 		return r.onDirect(o)

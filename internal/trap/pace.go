@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/sys/clock"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/notify"
@@ -24,7 +25,7 @@ import (
 // some time ([0092]).
 //
 // A program that posts slowly has each post trapped. One that posts faster than its stops allow
-// rings at the quick number, for stopEvery at most, or until another call on the device. Then its
+// rings at the quick number, for sched.StopEvery at most, or until another call on the device. Then its
 // posts are trapped again.
 //
 // [0092]: docs/design/0092-two-numbers-for-a-device.md
@@ -40,7 +41,7 @@ type pace struct {
 	// behind is set when the program got the quick number: the next trapped doorbell may be that of
 	// earlier posts, too.
 	behind atomic.Bool
-	stops  stops
+	stops  sched.Stops
 
 	// What the first change finds; it is written while changing is set.
 	numbers [2]uint32 // slow, quick; 0: there is none
@@ -88,31 +89,6 @@ func (s *spares) drop(first, last uint32) {
 	s.list = slices.DeleteFunc(s.list, func(n uint32) bool { return first <= n && n <= last })
 }
 
-// stops is how many doorbells may be trapped now.
-type stops struct {
-	mu    sync.Mutex // a leaf lock
-	spent int
-	at    int64 // clock.Now of the last that came back
-}
-
-// take spends a stop, and reports whether there is another one.
-func (s *stops) take(now int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	back := (now - s.at) / int64(stopEvery)
-	s.spent = max(0, s.spent-int(min(back, mostStops)))
-	s.at += back * int64(stopEvery)
-	s.spent = min(s.spent+1, mostStops)
-	return s.spent < mostStops
-}
-
-// allow gives back some stops.
-func (s *stops) allow(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.spent = min(s.spent, mostStops-n)
-}
-
 // paced reports whether the call in hand is a trapped doorbell of a program with two numbers.
 func (r *receiver) paced(o *object) bool {
 	return o.pace != nil && r.n.NR == unix.SYS_WRITE && r.arg(2) == uint64(r.s.cfg.DoorbellSize)
@@ -123,8 +99,8 @@ func (r *receiver) paced(o *object) bool {
 func (r *receiver) stopped(o *object) verdict {
 	r.caller.behind = o.pace.behind.Swap(false)
 	v := r.tryFile(o)
-	if !o.pace.stops.take(clock.Now()) && v.kind == answered && v.errno == 0 && r.hurry(o) {
-		o.pace.timer.Reset(stopEvery) // not earlier: slow does nothing while the number is changing
+	if !o.pace.stops.Take(sched.Now()) && v.kind == answered && v.errno == 0 && r.hurry(o) {
+		o.pace.timer.Reset(sched.StopEvery) // not earlier: slow does nothing while the number is changing
 	}
 	return v
 }

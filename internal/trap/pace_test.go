@@ -13,40 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/trap/doorbell"
 )
-
-// TestStops: posts in a row use the stops up, and one comes back each stopEvery.
-func TestStops(t *testing.T) {
-	var s stops
-	now := int64(time.Hour)
-	for i := range mostStops {
-		if more := s.take(now); more != (i < mostStops-1) {
-			t.Fatalf("stop %d leaves more: %v", i, more)
-		}
-	}
-	for _, c := range []struct {
-		after time.Duration
-		more  bool
-	}{
-		{0, false}, {stopEvery / 2, false}, {stopEvery, false}, {2 * stopEvery, true}, {stopEvery / 2, true}, {0, false},
-		{time.Hour, true},
-	} {
-		now += int64(c.after)
-		if more := s.take(now); more != c.more {
-			t.Errorf("%v after the stop before: more is %v", c.after, more)
-		}
-	}
-	for s.take(now) {
-	}
-	s.allow(stopsOfCall)
-	n := 1
-	for ; s.take(now); n++ {
-	}
-	if n != stopsOfCall {
-		t.Errorf("%d stops after a call, want %d", n, stopsOfCall)
-	}
-}
 
 // pacedFile is a fakeFile whose program has told where it keeps its number.
 type pacedFile struct {
@@ -103,8 +72,8 @@ func TestPace(t *testing.T) {
 	if out != "2 devices, one quick number\n" {
 		t.Errorf("%q", out)
 	}
-	if n := trapped.Load(); n < 2*mostStops {
-		t.Errorf("%d doorbells were trapped, want %d or more", n, 2*mostStops)
+	if n := trapped.Load(); n < 2*sched.MostStops {
+		t.Errorf("%d doorbells were trapped, want %d or more", n, 2*sched.MostStops)
 	}
 	if behind.Load() == 0 {
 		t.Error("no doorbell was said to come after others that were not trapped")
@@ -121,8 +90,8 @@ func TestNoPace(t *testing.T) {
 		if out != "all at one number\n" {
 			t.Errorf("%s: %q", what, out)
 		}
-		if n := trapped.Load(); n != 4*mostStops || behind.Load() != 0 {
-			t.Errorf("%s: %d doorbells were trapped of %d, %d after others", what, n, 4*mostStops, behind.Load())
+		if n := trapped.Load(); n != 4*sched.MostStops || behind.Load() != 0 {
+			t.Errorf("%s: %d doorbells were trapped of %d, %d after others", what, n, 4*sched.MostStops, behind.Load())
 		}
 	}
 }
@@ -160,7 +129,7 @@ func (l *library) tell(p unsafe.Pointer) error {
 // until rings until the number is another one than now.
 func (l *library) until() (int32, error) {
 	old := l.number.Load()
-	for range 100 * mostStops {
+	for range 100 * sched.MostStops {
 		if err := l.write(doorbellSize); err != nil {
 			return 0, err
 		}
@@ -207,7 +176,7 @@ func pacedProgram(args []string) error {
 		if _, err := l.until(); err != nil {
 			return err
 		}
-		time.Sleep(100 * stopEvery)
+		time.Sleep(100 * sched.StopEvery)
 		if l.number.Load() != slow {
 			return fmt.Errorf("after a rest, number %d", l.number.Load())
 		}
@@ -303,7 +272,7 @@ func pacedAtOneNumber(l *library, what string) error {
 			return err
 		}
 	}
-	for range 4 * mostStops {
+	for range 4 * sched.MostStops {
 		if err := l.write(doorbellSize); err != nil {
 			return err
 		}

@@ -100,17 +100,8 @@ const (
 // call's wrapper and of its caller.
 const leastStack = 256
 
-// What pace.go goes by. A stop costs the program 15 µs on a machine with two processors, and 50
-// with the sanitizer.
+// What pace.go goes by, beside sched.Stops.
 const (
-	// stopEvery is how often a program is stopped that posts fast: 2 percent of its time. A slower
-	// one is stopped at each post. Twice: a call site that is used for a millisecond is seen by
-	// chance. Half: 5 percent.
-	stopEvery = 2 * time.Millisecond
-	// mostStops is how many posts in a row are stopped after half a second of rest, 10 ms in all:
-	// those of most tests. Twice: a short measurement measures stops. Half: a test that fills a
-	// queue of 128 twice is not seen whole.
-	mostStops = 256
 	// stopsOfCall are allowed after any other call on the device, which often precedes another kind
 	// of posts. Such a call is as expensive. Twice: programs that ask for an event for each batch
 	// are slower. Half: the first posts of a new queue pair are not seen whole.

@@ -52,7 +52,7 @@ func (c *userContext) NewCQ(u provider.UData, req provider.CQRequest) (provider.
 		buf: own.BufAddr, shift: cqShift(own.CQESize), mask: cqMask(req.Entries),
 	}}
 	if req.Notify != nil {
-		if err := q.ring.disarm(); err != nil {
+		if err := c.guard.write(q.ring.disarm); err != nil {
 			return nil, err
 		}
 	}
@@ -96,6 +96,7 @@ func (q *completionQueue) Created(u provider.UData, cq *rxe.CQ) error {
 	if q.ring.notify != nil {
 		q.c.doorbells.addCQ(q)
 		q.c.cover(u, r.space)
+		q.c.guard.addRecord(u, r.record, q.c.doorbells.stops())
 	}
 	return respond(u, CreateCQResp{CQN: q.handle + 1})
 }
@@ -121,6 +122,9 @@ func (q *completionQueue) Arming() {}
 
 // Free implements provider.CQ.
 func (q *completionQueue) Free() {
+	if q.ring.notify != nil && q.cq != nil {
+		q.c.guard.removeRecord(q.ring.record)
+	}
 	q.c.doorbells.removeCQ(q)
 	q.c.labels.remove(q.ring.label.index)
 	q.ring.close()

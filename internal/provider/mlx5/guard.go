@@ -31,6 +31,8 @@ type guard struct {
 	next    []*place // those to come
 	why     error    // why there is none
 	closed  bool
+	records records
+	turned  bool // the records are protected, and not the registers
 
 	live    atomic.Pointer[userfault.Handler] // handler, for those who do not block
 	covered atomic.Pointer[covered]           // nil: nothing is
@@ -180,6 +182,7 @@ func (g *guard) extend() {
 		g.places = append(g.places, at)
 	}
 	g.next = nil
+	g.records.register(g.handler)
 	if len(g.places) > 0 {
 		c := &covered{registers: make(map[*page]bool)}
 		for _, at := range g.places {
@@ -206,7 +209,7 @@ func (p *place) register(h *userfault.Handler) error {
 func (g *guard) lose(why error) {
 	g.covered.Store(nil)
 	g.armed.Store(false)
-	g.why, g.places, g.next = why, nil, nil
+	g.why, g.places, g.next, g.turned = why, nil, nil, false
 	if g.handler != nil {
 		g.live.Store(nil)
 		g.handler.Close()
@@ -247,35 +250,50 @@ func (g *guard) end(why error) {
 
 // arm has the next store wait, and the next look at the clock.
 func (g *guard) arm() {
-	g.each(func(h *userfault.Handler, at *place) error {
-		if at.clock {
-			return g.clock.hide()
-		}
-		return h.Protect(at.Range)
-	}, true)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.face()
+}
+
+// face is arm with mu held.
+func (g *guard) face() {
+	g.armed.Store(false)
+	if g.each(g.hide) && g.faceAway() {
+		g.armed.Store(g.handler != nil)
+	}
 }
 
 // release lets what waits go on, and all that follows.
 func (g *guard) release() {
-	g.each(func(h *userfault.Handler, at *place) error {
-		if at.clock {
-			return h.Show(at.Range)
-		}
-		return h.Release(at.Range)
-	}, false)
-}
-
-func (g *guard) each(do func(*userfault.Handler, *place) error, armed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.armed.Store(false)
+	_ = g.each(g.show) && g.faceAway() // or there is no guard any more
+}
+
+func (g *guard) hide(at *place) error {
+	if at.clock {
+		return g.clock.hide()
+	}
+	return g.handler.Protect(at.Range)
+}
+
+func (g *guard) show(at *place) error {
+	if at.clock {
+		return g.handler.Show(at.Range)
+	}
+	return g.handler.Release(at.Range)
+}
+
+// each does something to all places. It reports false if that has ended the guard. mu is held.
+func (g *guard) each(do func(*place) error) bool {
 	for _, at := range g.places {
-		if err := do(g.handler, at); err != nil {
+		if err := do(at); err != nil {
 			g.lose(err) // the program has unmapped it
-			return
+			return false
 		}
 	}
-	g.armed.Store(armed && g.handler != nil)
+	return true
 }
 
 // await waits until a store or a look at the clock waits, rouse was called, or some time has
@@ -306,7 +324,7 @@ func (g *guard) rung(hit func(p *page, tid int)) {
 		if !ok {
 			return
 		}
-		for _, at := range g.places {
+		for _, at := range g.places { // or it is a record
 			if at.Contains(addr) {
 				hit(at.page, tid)
 			}

@@ -103,6 +103,9 @@ const (
 	// stoppedPause is how long such a poller waits for a store, which ends the pause. Twice: the
 	// device's clock is 20 ms behind. Half: an idle program costs twice the looks.
 	stoppedPause = 10 * time.Millisecond
+	// landedPause is how long it waits after it has let a store go on. Then it looks for one of
+	// another thread. Twice: that one waits 0.2 ms. Half: on a busy machine, it looks too early.
+	landedPause  = 100 * time.Microsecond
 	landingPause = 2 * time.Microsecond
 	// stopTimeout is how long the end of an open waits for its poller. Twice: a program whose
 	// poller is blocked ends 0.1 s later. Half: a busy machine may not run it in time, and its

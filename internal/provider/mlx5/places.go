@@ -18,8 +18,8 @@ func placesOf(maps string, file int, registers []*page, clock *page) (list []*pl
 		return nil
 	}
 	for line := range strings.Lines(maps) {
-		m, ok := parseMapping(line)
-		if !ok || m.inode != st.Ino || m.major != unix.Major(uint64(st.Dev)) || m.minor != unix.Minor(uint64(st.Dev)) {
+		m, ok := parseLine(line)
+		if !ok || m.private || m.inode != st.Ino || m.major != unix.Major(uint64(st.Dev)) || m.minor != unix.Minor(uint64(st.Dev)) {
 			continue
 		}
 		if clock != nil && m.has(clock) {
@@ -34,11 +34,11 @@ func placesOf(maps string, file int, registers []*page, clock *page) (list []*pl
 	return list
 }
 
-// mapping is a line of the maps: a shared one.
+// mapping is a line of the maps.
 type mapping struct {
 	start, end, offset, inode uint64
 	major, minor              uint32
-	writes                    bool
+	writes, private           bool
 }
 
 func (m *mapping) has(p *page) bool { return uint64(p.offset)-m.offset < m.end-m.start }
@@ -48,10 +48,10 @@ func (m *mapping) place(p *page, clock bool) *place {
 	return &place{Range: userfault.Range{Start: at, Len: provider.PageSize}, page: p, clock: clock}
 }
 
-// parseMapping parses a line (fs/proc/task_mmu.c: show_map_vma).
-func parseMapping(line string) (m mapping, ok bool) {
+// parseLine parses a line (fs/proc/task_mmu.c: show_map_vma).
+func parseLine(line string) (m mapping, ok bool) {
 	f := strings.Fields(line)
-	if len(f) < 5 || len(f[1]) != 4 || f[1][3] != 's' {
+	if len(f) < 5 || len(f[1]) != 4 {
 		return m, false
 	}
 	start, end, _ := strings.Cut(f[0], "-")
@@ -63,6 +63,6 @@ func parseMapping(line string) (m mapping, ok bool) {
 		return n
 	}
 	m = mapping{start: number(start, 16, 64), end: number(end, 16, 64), offset: number(f[2], 16, 64), inode: number(f[4], 10, 64),
-		major: uint32(number(major, 16, 32)), minor: uint32(number(minor, 16, 32)), writes: f[1][1] == 'w'}
+		major: uint32(number(major, 16, 32)), minor: uint32(number(minor, 16, 32)), writes: f[1][1] == 'w', private: f[1][3] != 's'}
 	return m, ok && m.start < m.end
 }

@@ -39,7 +39,12 @@ type worker struct {
 	hit    []bool
 	rung   bool // the guard has an access that waits
 	stops  bool // each store shall wait
+	turned bool // since the last look
 	tids   []int
+
+	pace  sched.Stops
+	quick time.Duration // until then stores do not wait: they come too fast
+
 	ready  []*queuePair
 	spans  []rxe.Span
 	record [][4]byte
@@ -129,6 +134,9 @@ func (p *poller) run(in *standby.Worker) {
 		pause := w.policy.Observe(sched.Now(), found, w.guarding())
 		if w.stops && w.c.guard.usable() {
 			pause = sched.Pause{For: stoppedPause, Guard: true}
+			if w.turned { // a store lands now, and perhaps another one that stood beside it
+				pause.For, w.turned = landedPause, false
+			}
 		}
 		thread.UpdateClass(w.policy.Class())
 		if !w.wait(pause) {
@@ -215,7 +223,7 @@ func (w *worker) look() (found, inPlace bool) {
 	if r == nil {
 		r = &ringing{}
 	}
-	w.stops, w.tids = r.stops, w.tids[:0]
+	w.stops, w.tids = r.stops && sched.Now() >= w.quick, w.tids[:0]
 	w.hit = append(w.hit[:0], make([]bool, len(r.words))...)
 	w.looks.Add(1)
 	w.c.clock.tick()
@@ -247,11 +255,17 @@ func (w *worker) look() (found, inPlace bool) {
 	if found, inPlace = w.serve(r); !inPlace || !w.rung {
 		return found, inPlace
 	}
-	w.rung = false // the access needs time to land, or it would wait again
+	w.rung = false
+	if now := sched.Now(); w.stops && len(w.tids) > 0 && !w.pace.Take(now) {
+		w.quick, w.stops = now+sched.StopEvery, false
+	}
 	return true, w.call(func() {
 		w.c.clock.tick()
+		if w.turned = w.stops && g.turn(); w.turned {
+			return
+		}
 		g.release()
-		if w.stops {
+		if w.stops { // the access needs time to land, or it would wait again
 			w.landed(r)
 			g.arm()
 		}

@@ -132,7 +132,10 @@ func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 	q.send.dec.qpn = uint32(qp.Num())
 	q.label = q.c.labels.add(q.c.pages.file, q.labelOf(qp.Num()))
 	q.c.enter(qp.Num(), q)
-	defer func() { q.c.cover(u, q.send.space) }()
+	defer func() {
+		q.c.guard.addRecord(u, q.send.record, q.rings != nil)
+		q.c.cover(u, q.send.space)
+	}()
 	if q.uar != nil {
 		q.c.doorbells.addQP(q, q.uar.register)
 		return respond(u, CreateQPResp{BFRegIndex: invalidRegister})
@@ -215,6 +218,7 @@ func (q *queuePair) Free() {
 		q.c.forget(q.send.qp.Num())
 		q.c.labels.remove(q.label)
 		q.c.doorbells.removeQP(q)
+		q.c.guard.removeRecord(q.send.record)
 	}
 	q.send.close()
 	if q.recv != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// If somebody asks who rings, each store waits, and the thread's stack is read before the store
-// goes on. The next store may come before the guard is armed again. Then its thread is not known.
+// If somebody asks who rings, a store waits, and the thread's stack is read before the store goes
+// on. Each one does, as long as sched.Stops allows it; later ones are seen in the way of programs
+// that nobody watches.
 
 // numbered is a Space of a process with a number.
 type numbered interface{ PID() int }
@@ -20,7 +21,7 @@ type numbered interface{ PID() int }
 // was taken, and whether the worker is still in its place. Of several threads that stand, it is not
 // known which one posted.
 func (w *worker) tell(list []*queuePair) (over func(), inPlace bool) {
-	if !w.stops {
+	if len(w.tids) == 0 {
 		return func() {}, true
 	}
 	told := make([]*queuePair, 0, len(list))
@@ -38,7 +39,7 @@ func (w *worker) tell(list []*queuePair) (over func(), inPlace bool) {
 	}
 	return func() {
 		for _, q := range told {
-			q.rings.Rings(q.send.qp, nil)
+			q.rings.Rang(q.send.qp)
 		}
 	}, true
 }
