@@ -21,7 +21,8 @@ func stackOf(t *testing.T, pid int) (s sanitize.Stack, maps string) {
 		return string(must.Get[[]byte](t)(os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))))
 	}
 	must.Eventually(t, "the program waits in read", func() bool {
-		var nr, arg int
+		var nr int
+		var arg uint64
 		n, _ := fmt.Sscanf(read("syscall"), "%d %v %v %v %v %v %v %v %v", &nr, &arg, &arg, &arg, &arg, &arg, &arg, &s.SP, &s.PC)
 		return n == 9 && nr == 0
 	})
@@ -34,54 +35,74 @@ func stackOf(t *testing.T, pid int) (s sanitize.Stack, maps string) {
 }
 
 // TestName: a stack has its functions with their lines, also those that the compiler put into
-// others. Without debug information it has functions and offsets.
+// others, and their names as the source has them. Without debug information it has functions and
+// offsets.
 func TestName(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("stacks are unwound on amd64 only")
 	}
-	gcc := must.Get[string](t)(exec.LookPath("gcc"))
-	text := string(must.Get[[]byte](t)(os.ReadFile("testdata/waits.c")))
-	line := func(mark string) int {
-		before, _, _ := strings.Cut(text, "/* "+mark+" */")
-		return 1 + strings.Count(before, "\n")
-	}
-	for _, flags := range [][]string{{"-O0", "-g"}, {"-O1", "-g", "-fno-omit-frame-pointer"}, {"-O2", "-g", "-fno-optimize-sibling-calls"}, {"-O0"}} {
-		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+	// before "in" is a mark in the source
+	c := []string{"read", "INLINED in inlined", "WAITS in waits", "MAIN in main"}
+	for _, tt := range []struct {
+		compiler, source, flags string
+		want                    []string
+	}{
+		{"gcc", "waits.c", "-O0 -g", c},
+		{"gcc", "waits.c", "-O1 -g -fno-omit-frame-pointer", c},
+		{"gcc", "waits.c", "-O2 -g -fno-optimize-sibling-calls", c},
+		{"gcc", "waits.c", "-O0", []string{"read+0x", "waits+0x", "main+0x"}},
+		{"g++", "waits.cc", "-O2 -g", []string{"read", "INLINED in net::Server<int>::inlined", "LAMBDA in net::Server<int>::waits()::{lambda()#1}::operator()",
+			"WAITS in net::Server<int>::waits", "MAIN in main"}},
+		{"rustc", "waits.rs", "-O -g", []string{"read", "INLINED in waits::net::inlined", "WAITS in waits::net::waits", "MAIN in waits::main"}},
+	} {
+		t.Run(tt.compiler+" "+tt.flags, func(t *testing.T) {
+			compiler, err := exec.LookPath(tt.compiler)
+			if err != nil && tt.compiler != "gcc" {
+				t.Skip(err)
+			}
+			source := filepath.Join("testdata", tt.source)
 			bin := filepath.Join(t.TempDir(), "waits")
-			if out, err := exec.Command(gcc, append(flags, "-o", bin, "testdata/waits.c")...).CombinedOutput(); err != nil {
-				t.Fatalf("gcc: %v\n%s", err, out)
+			if out, err := exec.Command(compiler, append(strings.Fields(tt.flags), "-o", bin, source)...).CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", tt.compiler, err, out)
 			}
-			cmd := exec.Command(bin)
-			stdin := must.Get[io.WriteCloser](t)(cmd.StdinPipe())
-			must.OK(t, cmd.Start())
-			defer cmd.Wait() //nolint:errcheck // it ends with 0, as its input does
-			defer stdin.Close()
-			s, maps := stackOf(t, cmd.Process.Pid)
-			r := sanitize.Report{Maps: []string{maps}, Findings: []sanitize.Finding{{Places: []sanitize.Place{{Stack: &s}}}}}
-			Name(&r)
-			var got []string
-			for _, f := range r.Findings[0].Places[0].Lines {
-				got = append(got, f.String())
+			got := framesOf(t, bin)
+			text := string(must.Get[[]byte](t)(os.ReadFile(source)))
+			if len(got) < len(tt.want) || got[len(tt.want)-1] != got[len(got)-1] && tt.compiler != "rustc" {
+				t.Fatalf("frames %q, want %q", got, tt.want)
 			}
-			var want []string
-			if len(flags) == 1 {
-				want = []string{"read+0x", "waits+0x", "main+0x"}
-			} else {
-				want = []string{"read+0x", fmt.Sprintf("waits.c:%d in inlined", line("INLINED")),
-					fmt.Sprintf("waits.c:%d in waits", line("WAITS")), fmt.Sprintf("waits.c:%d in main", line("MAIN"))}
-			}
-			ok := len(got) == len(want)
-			for i := range want {
-				ok = ok && strings.Contains(got[i], want[i])
-			}
-			if !ok {
-				t.Errorf("frames %q, want %q", got, want)
-			}
-			if r.Findings[0].Places[0].Stack != nil || r.Maps != nil {
-				t.Error("the raw stack is still there")
+			for i, want := range tt.want {
+				same := strings.Contains
+				if mark, function, ok := strings.Cut(want, " in "); ok {
+					before, _, _ := strings.Cut(text, "/* "+mark+" */")
+					want = fmt.Sprintf("%s:%d in %s", tt.source, 1+strings.Count(before, "\n"), function)
+					same = strings.HasSuffix
+				}
+				if !same(got[i], want) {
+					t.Errorf("frame %d is %q, want %q", i, got[i], want)
+				}
 			}
 		})
 	}
+}
+
+// framesOf returns the frames of a program that waits for its standard input.
+func framesOf(t *testing.T, bin string) (list []string) {
+	t.Helper()
+	cmd := exec.Command(bin)
+	stdin := must.Get[io.WriteCloser](t)(cmd.StdinPipe())
+	must.OK(t, cmd.Start())
+	defer cmd.Wait() //nolint:errcheck // it ends as its input does
+	defer stdin.Close()
+	s, maps := stackOf(t, cmd.Process.Pid)
+	r := sanitize.Report{Maps: []string{maps}, Findings: []sanitize.Finding{{Places: []sanitize.Place{{Stack: &s}}}}}
+	Name(&r)
+	for _, f := range r.Findings[0].Places[0].Lines {
+		list = append(list, f.String())
+	}
+	if r.Findings[0].Places[0].Stack != nil || r.Maps != nil {
+		t.Error("the raw stack is still there")
+	}
+	return list
 }
 
 // TestMalformed: a report whose stacks are malformed has no lines.

@@ -135,7 +135,7 @@ func (im *image) describe(address uint64) []sanitize.Frame {
 	})
 	for i--; i >= 0 && address-im.symbols[i].Value < 1<<20; i-- {
 		if s := &im.symbols[i]; address < s.Value+s.Size {
-			f.Function, f.Offset = s.Name, address-s.Value
+			f.Function, f.Offset = readableName(s.Name), address-s.Value
 			break
 		}
 	}

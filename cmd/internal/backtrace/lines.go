@@ -67,6 +67,7 @@ func (im *image) calls(r *dwarf.Reader, address uint64) (list []*dwarf.Entry) {
 		case 0:
 			depth--
 			continue
+		case dwarf.TagNamespace: // LLVM puts functions into it
 		case dwarf.TagSubprogram, dwarf.TagInlinedSubroutine, dwarf.TagLexDwarfBlock:
 			if !im.covers(e, address) {
 				r.SkipChildren()
@@ -91,12 +92,16 @@ func (im *image) covers(e *dwarf.Entry, address uint64) bool {
 	return err == nil && slices.ContainsFunc(ranges, func(r [2]uint64) bool { return r[0] <= address && address < r[1] })
 }
 
-// nameOf returns the name of a function that was put into another.
-func (im *image) nameOf(e *dwarf.Entry) string {
+// nameOf returns the name of a function that was put into another: with its namespace or class, if
+// the compiler has noted a name for the linker.
+func (im *image) nameOf(e *dwarf.Entry) (name string) {
 	const most = 4 // references from one entry to another
 	for range most {
-		if name, ok := e.Val(dwarf.AttrName).(string); ok {
-			return name
+		if linkage, ok := e.Val(dwarf.AttrLinkageName).(string); ok {
+			return readableName(linkage)
+		}
+		if own, ok := e.Val(dwarf.AttrName).(string); ok && name == "" {
+			name = own
 		}
 		at, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
 		if !ok {
@@ -112,5 +117,5 @@ func (im *image) nameOf(e *dwarf.Entry) string {
 		}
 		e = next
 	}
-	return ""
+	return name
 }

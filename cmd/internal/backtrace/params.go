@@ -15,6 +15,9 @@ const (
 	// and 20 MiB.
 	mostUnwind  = 32 << 20
 	mostSymbols = 128 << 20
+	// mostName bounds the name of a symbol, and mostNamePower, a power of two, what it stands for.
+	mostName      = 4096
+	mostNamePower = 13
 	// mostDebug bounds the debug information of a report, uncompressed.
 	mostDebug = 512 << 20
 	// timeLimit is how long a report is given its lines.
