@@ -46,7 +46,6 @@ func (c *Context) AllocDM(length, alignment int) (*DM, error) {
 	// Small buffers of Go need not be aligned, as atomics want them.
 	d := &DM{ctx: c, buf: make([]byte, max(length, dmBase))[:length]}
 	if err := c.own(op, kindDM, d); err != nil {
-		c.eng.takeDM(-length)
 		return nil, err
 	}
 	return d, nil
