@@ -24,11 +24,7 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &AH{ctx: p.ctx, ah: ah}
-	if err := p.ctx.own(op, kindAH, a); err != nil {
-		return nil, err
-	}
-	return a, nil
+	return own(p.ctx, op, kindAH, &AH{ctx: p.ctx, ah: ah})
 }
 
 // Query returns what the handle was made from.
@@ -37,14 +33,7 @@ func (a *AH) Query() AHAttr { return a.ah.Query() }
 // Destroy frees the handle (ibv_destroy_ah). Messages posted with it before are
 // sent.
 func (a *AH) Destroy() error {
-	if err := a.ctx.verb("DestroyAH", "destroy_ah"); err != nil {
-		return err
-	}
-	err := a.ah.Destroy()
-	if err == nil {
-		a.ctx.disown(kindAH, a)
-	}
-	return err
+	return a.ctx.destroy("DestroyAH", "destroy_ah", kindAH, a, a.ah.Destroy)
 }
 
 func (a *AH) destroyNow() { a.ah.Destroy() } //nolint:errcheck // may be gone already

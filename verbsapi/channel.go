@@ -25,10 +25,7 @@ func (c *Context) CreateCompChannel() (*CompChannel, error) {
 	}
 	ch := &CompChannel{ctx: c}
 	ch.events.Init()
-	if err := c.own("CreateCompChannel", kindChannel, ch); err != nil {
-		return nil, err
-	}
-	return ch, nil
+	return own(c, "CreateCompChannel", kindChannel, ch)
 }
 
 // GetEvent waits until a completion queue that was armed with ReqNotify has a

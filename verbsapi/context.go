@@ -203,18 +203,32 @@ func (c *Context) children(k kind) []child {
 	return list
 }
 
-// own enters an object that was just made. On a closed context it destroys the
+// own enters an object that was just made, and returns it. On a closed context it destroys the
 // object and returns ErrClosed.
-func (c *Context) own(op string, k kind, ch child) error {
+func own[T child](c *Context, op string, k kind, object T) (T, error) {
 	c.mu.Lock()
 	if c.isClosed() {
 		c.mu.Unlock()
-		ch.destroyNow()
-		return closed(op, "context")
+		object.destroyNow()
+		var none T
+		return none, closed(op, "context")
 	}
-	c.owned[k][ch] = struct{}{}
+	c.owned[k][object] = struct{}{}
 	c.mu.Unlock()
-	c.watch.made(ch)
+	c.watch.made(object)
+	return object, nil
+}
+
+// destroy is what every destroying verb does: fault rules may refuse it, do destroys the object, and
+// the context forgets it.
+func (c *Context) destroy(op, verb string, k kind, object child, do func() error) error {
+	if err := c.verb(op, verb); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	c.disown(k, object)
 	return nil
 }
 

@@ -60,7 +60,8 @@ func (c *Context) initCQ(q *CQ, entries int, channel *CompChannel) (err error) {
 		return err
 	}
 	c.eng.watch(q.cq, q)
-	return c.own(op, kindCQ, q)
+	_, err = own(c, op, kindCQ, q)
+	return err
 }
 
 // notified is called by the engine, with a QP locked.
@@ -160,33 +161,28 @@ func (q *CQ) Cap() int { return q.cq.Cap() }
 // event of it is acknowledged. It returns ErrBusy while a QP uses the queue. If ctx
 // ends the wait, the queue is destroyed all the same.
 func (q *CQ) Destroy(ctx context.Context) error {
-	if err := q.ctx.verb("DestroyCQ", "destroy_cq"); err != nil {
+	if err := q.ctx.destroy("DestroyCQ", "destroy_cq", kindCQ, q, q.destroy); err != nil {
 		return err
 	}
-	if err := q.cq.Destroy(); err != nil {
-		return err
-	}
-	q.cleanUp()
-	q.ctx.disown(kindCQ, q)
 	if err := q.compEvents.wait(ctx, q.ctx.closed); err != nil {
 		return err
 	}
 	return q.asyncEvents.wait(ctx, q.ctx.closed)
 }
 
-func (q *CQ) destroyNow() {
-	if q.cq.Destroy() == nil {
-		q.cleanUp()
-	}
-}
+func (q *CQ) destroyNow() { q.destroy() } //nolint:errcheck // a queue pair may use it
 
-func (q *CQ) cleanUp() {
+func (q *CQ) destroy() error {
+	if err := q.cq.Destroy(); err != nil {
+		return err
+	}
 	close(q.destroyed)
 	q.ctx.eng.unwatch(q.cq, q, &q.asyncEvents)
 	if q.channel != nil {
 		q.channel.events.Drop(func(cq *CQ) bool { return cq == q })
 		q.channel.leave()
 	}
+	return nil
 }
 
 func (q *CQ) context() *Context { return q.ctx }

@@ -44,12 +44,7 @@ func (c *Context) AllocDM(length, alignment int) (*DM, error) {
 		return nil, &rxe.OpError{Op: op, Arg: "length", Why: "is more than the device has left", Fix: "free device memory first", Err: ErrFull}
 	}
 	// Small buffers of Go need not be aligned, as atomics want them.
-	d := &DM{ctx: c, buf: make([]byte, max(length, dmBase))[:length]}
-	if err := c.own(op, kindDM, d); err != nil {
-		c.eng.takeDM(-length)
-		return nil, err
-	}
-	return d, nil
+	return own(c, op, kindDM, &DM{ctx: c, buf: make([]byte, max(length, dmBase))[:length]})
 }
 
 // takeDM reserves device memory, or gives it back if n is negative.
@@ -66,20 +61,18 @@ func (e *sharedEngine) takeDM(n int) bool {
 // Free gives the memory back (ibv_free_dm). It returns ErrBusy while a region of it exists.
 func (d *DM) Free() error {
 	const op = "FreeDM"
-	if err := d.ctx.verb(op, "free_dm"); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case d.freed:
-		return closed(op, "dm")
-	case d.users > 0:
-		return &rxe.OpError{Op: op, Arg: "dm", Why: "has regions", Fix: "deregister them first", Err: ErrBusy}
-	}
-	d.give()
-	d.ctx.disown(kindDM, d)
-	return nil
+	return d.ctx.destroy(op, "free_dm", kindDM, d, func() error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		switch {
+		case d.freed:
+			return closed(op, "dm")
+		case d.users > 0:
+			return &rxe.OpError{Op: op, Arg: "dm", Why: "has regions", Fix: "deregister them first", Err: ErrBusy}
+		}
+		d.give()
+		return nil
+	})
 }
 
 // give gives the memory back. mu is held.

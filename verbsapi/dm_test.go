@@ -75,7 +75,13 @@ func TestDM(t *testing.T) {
 	if err := other.Close(); err != nil {
 		t.Error(err)
 	}
+	if err := second(other.AllocDM(MaxDMSize, 0)); !errors.Is(err, ErrClosed) {
+		t.Errorf("a closed context: %v", err)
+	}
 	must(b.ctx.AllocDM(MaxDMSize, 0))(t) // likewise
+	if err := second(b.ctx.AllocDM(1, 0)); !errors.Is(err, ErrFull) {
+		t.Errorf("more than the device has, after the refusal of a closed context: %v", err)
+	}
 }
 
 func second[T any](_ T, err error) error { return err }

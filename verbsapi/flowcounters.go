@@ -33,11 +33,7 @@ func (c *Context) CreateCounters() (*CountersObject, error) {
 	if err := c.verb(op, "create_counters"); err != nil {
 		return nil, err
 	}
-	o := &CountersObject{ctx: c}
-	if err := c.own(op, kindCounters, o); err != nil {
-		return nil, err
-	}
-	return o, nil
+	return own(c, op, kindCounters, &CountersObject{ctx: c})
 }
 
 // AttachPointFlow says that the value with an index counts frames, or their bytes
@@ -101,14 +97,7 @@ func (o *CountersObject) Read(values []uint64) error {
 
 // Destroy frees the object (ibv_destroy_counters). ErrBusy while a flow has it.
 func (o *CountersObject) Destroy() error {
-	if err := o.ctx.verb("DestroyCounters", "destroy_counters"); err != nil {
-		return err
-	}
-	if err := o.destroy(); err != nil {
-		return err
-	}
-	o.ctx.disown(kindCounters, o)
-	return nil
+	return o.ctx.destroy("DestroyCounters", "destroy_counters", kindCounters, o, o.destroy)
 }
 
 func (o *CountersObject) destroy() error {

@@ -55,10 +55,7 @@ func (p *PD) register(op string, mem rxe.Memory, addr uint64, at *mapping) (*MR,
 	}
 	m := &MR{ctx: p.ctx, mr: mr}
 	m.at.Store(at)
-	if err := p.ctx.own(op, kindMR, m); err != nil {
-		return nil, err
-	}
-	return m, nil
+	return own(p.ctx, op, kindMR, m)
 }
 
 // RegMRIOVA2 is RegMRIOVA, because optional rights need no second call here
@@ -128,17 +125,15 @@ func (m *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 // Dereg ends the registration (ibv_dereg_mr) once no transfer in it is in flight.
 // It returns ErrBusy while a memory window is bound to the region.
 func (m *MR) Dereg() error {
-	if err := m.ctx.verb("DeregMR", "dereg_mr"); err != nil {
+	return m.ctx.destroy("DeregMR", "dereg_mr", kindMR, m, func() error {
+		err := m.mr.Dereg()
+		if err == nil {
+			at := m.at.Load()
+			at.dmabuf.Close()
+			at.dm.use(-1)
+		}
 		return err
-	}
-	err := m.mr.Dereg()
-	if err == nil {
-		at := m.at.Load()
-		at.dmabuf.Close()
-		at.dm.use(-1)
-		m.ctx.disown(kindMR, m)
-	}
-	return err
+	})
 }
 
 func (m *MR) destroyNow() {

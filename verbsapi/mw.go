@@ -38,23 +38,12 @@ func (p *PD) AllocMW(t MWType) (*MW, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &MW{ctx: p.ctx, mw: mw}
-	if err := p.ctx.own(op, kindMW, w); err != nil {
-		return nil, err
-	}
-	return w, nil
+	return own(p.ctx, op, kindMW, &MW{ctx: p.ctx, mw: mw})
 }
 
 // Dealloc unbinds and frees the window (ibv_dealloc_mw).
 func (w *MW) Dealloc() error {
-	if err := w.ctx.verb("DeallocMW", "dealloc_mw"); err != nil {
-		return err
-	}
-	err := w.mw.Dealloc()
-	if err == nil {
-		w.ctx.disown(kindMW, w)
-	}
-	return err
+	return w.ctx.destroy("DeallocMW", "dealloc_mw", kindMW, w, w.mw.Dealloc)
 }
 
 func (w *MW) destroyNow() { w.mw.Dealloc() } //nolint:errcheck // may be gone already

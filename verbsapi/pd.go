@@ -17,11 +17,7 @@ func (c *Context) AllocPD() (*PD, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &PD{ctx: c, pd: pd}
-	if err := c.own("AllocPD", kindPD, p); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return own(c, "AllocPD", kindPD, &PD{ctx: c, pd: pd})
 }
 
 // Context returns the open device that the domain belongs to.
@@ -30,14 +26,7 @@ func (p *PD) Context() *Context { return p.ctx }
 // Dealloc frees the domain (ibv_dealloc_pd). It returns ErrBusy while it has
 // objects.
 func (p *PD) Dealloc() error {
-	if err := p.ctx.verb("DeallocPD", "dealloc_pd"); err != nil {
-		return err
-	}
-	err := p.pd.Dealloc()
-	if err == nil {
-		p.ctx.disown(kindPD, p)
-	}
-	return err
+	return p.ctx.destroy("DeallocPD", "dealloc_pd", kindPD, p, p.pd.Dealloc)
 }
 
 func (p *PD) destroyNow() { p.pd.Dealloc() } //nolint:errcheck // another context's objects may hold it

@@ -75,10 +75,7 @@ func (p *PD) CreateQP(init QPInitAttr) (*QP, error) {
 	}
 	q := &QP{ctx: p.ctx, qp: qp, init: init}
 	p.ctx.eng.watch(qp, q)
-	if err := p.ctx.own(op, kindQP, q); err != nil {
-		return nil, err
-	}
-	return q, nil
+	return own(p.ctx, op, kindQP, q)
 }
 
 // Num returns the queue pair number.
@@ -163,14 +160,9 @@ func (q *QP) QueryDataInOrder(WROpcode, uint32) bool { return false }
 // the queue pair is attached to a multicast group, a flow leads to it, or type 2A windows are bound
 // on it. If ctx ends the wait, the queue pair is destroyed all the same.
 func (q *QP) Destroy(ctx context.Context) error {
-	if err := q.ctx.verb("DestroyQP", "destroy_qp"); err != nil {
+	if err := q.ctx.destroy("DestroyQP", "destroy_qp", kindQP, q, q.destroy); err != nil {
 		return err
 	}
-	if err := q.destroy(); err != nil {
-		return err
-	}
-	q.gone()
-	q.ctx.disown(kindQP, q)
 	return q.asyncEvents.wait(ctx, q.ctx.closed)
 }
 
@@ -180,17 +172,17 @@ func (q *QP) destroyNow() {
 		q.qp.DetachMcast(gid, 0) //nolint:errcheck // the groups go with the port
 	}
 	q.mu.Unlock()
-	if q.destroy() == nil {
-		q.gone()
-	}
+	q.destroy() //nolint:errcheck // may be gone already
 }
 
 // destroy destroys the engine's queue pair, or this context's share of it.
-func (q *QP) destroy() error { return q.users.end("DestroyQP", "qp", q.qp.Destroy) }
-
-func (q *QP) gone() {
-	q.ctx.eng.unwatch(q.qp, q, &q.asyncEvents)
-	q.xrcd.leave()
+func (q *QP) destroy() error {
+	err := q.users.end("DestroyQP", "qp", q.qp.Destroy)
+	if err == nil {
+		q.ctx.eng.unwatch(q.qp, q, &q.asyncEvents)
+		q.xrcd.leave()
+	}
+	return err
 }
 
 func (q *QP) context() *Context { return q.ctx }

@@ -142,10 +142,7 @@ func (c *Context) createFlow(to segment.Receiver, target *users, attr FlowAttr) 
 		f.leave()
 		return nil, err
 	}
-	if err := c.own(op, kindFlow, f); err != nil {
-		return nil, err
-	}
-	return f, nil
+	return own(c, op, kindFlow, f)
 }
 
 func (f *Flow) count(op string, by *CountersObject) (err error) {
@@ -167,12 +164,10 @@ func (f *Flow) leave() {
 
 // Destroy ends the flow (ibv_destroy_flow). A second Destroy does nothing.
 func (f *Flow) Destroy() error {
-	if err := f.ctx.verb("DestroyFlow", "destroy_flow"); err != nil {
-		return err
-	}
-	f.destroyNow()
-	f.ctx.disown(kindFlow, f)
-	return nil
+	return f.ctx.destroy("DestroyFlow", "destroy_flow", kindFlow, f, func() error {
+		f.destroyNow()
+		return nil
+	})
 }
 
 func (f *Flow) destroyNow() {

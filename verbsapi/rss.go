@@ -34,10 +34,7 @@ func (c *Context) CreateRWQIndTable(wqs []*WQ) (*RWQIndTable, error) {
 		}
 		t.wqs = append(t.wqs, w)
 	}
-	if err := c.own(op, kindIndTable, t); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return own(c, op, kindIndTable, t)
 }
 
 func (t *RWQIndTable) release() {
@@ -48,14 +45,7 @@ func (t *RWQIndTable) release() {
 
 // Destroy frees the table (ibv_destroy_rwq_ind_table). ErrBusy while an RSSQP has it.
 func (t *RWQIndTable) Destroy() error {
-	if err := t.ctx.verb("DestroyRWQIndTable", "destroy_rwq_ind_table"); err != nil {
-		return err
-	}
-	if err := t.destroy(); err != nil {
-		return err
-	}
-	t.ctx.disown(kindIndTable, t)
-	return nil
+	return t.ctx.destroy("DestroyRWQIndTable", "destroy_rwq_ind_table", kindIndTable, t, t.destroy)
 }
 
 func (t *RWQIndTable) destroy() error {
@@ -117,10 +107,7 @@ func (t *RWQIndTable) CreateQP(h RXHash) (*RSSQP, error) {
 	for _, w := range t.wqs {
 		q.to.Queues = append(q.to.Queues, w.q.QP)
 	}
-	if err := t.ctx.own(op, kindQP, q); err != nil {
-		return nil, err
-	}
-	return q, nil
+	return own(t.ctx, op, kindQP, q)
 }
 
 // CreateFlow has the queue pair receive the frames that attr describes (ibv_create_flow).
@@ -130,14 +117,7 @@ func (q *RSSQP) CreateFlow(attr FlowAttr) (*Flow, error) {
 
 // Destroy frees the queue pair (ibv_destroy_qp). ErrBusy while a flow leads to it.
 func (q *RSSQP) Destroy() error {
-	if err := q.ctx.verb("DestroyQP", "destroy_qp"); err != nil {
-		return err
-	}
-	if err := q.destroy(); err != nil {
-		return err
-	}
-	q.ctx.disown(kindQP, q)
-	return nil
+	return q.ctx.destroy("DestroyQP", "destroy_qp", kindQP, q, q.destroy)
 }
 
 func (q *RSSQP) destroy() error {

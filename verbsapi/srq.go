@@ -43,10 +43,7 @@ func (p *PD) CreateSRQ(attr SRQAttr) (*SRQ, error) {
 // enter makes a new SRQ one of its context.
 func (s *SRQ) enter(op string) (*SRQ, error) {
 	s.ctx.eng.watch(s.srq, s)
-	if err := s.ctx.own(op, kindSRQ, s); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return own(s.ctx, op, kindSRQ, s)
 }
 
 // Modify changes the size, or arms the limit event (ibv_modify_srq).
@@ -73,26 +70,21 @@ func (s *SRQ) PostRecv(wrs []RecvWR) (n int, err error) { return s.srq.PostRecv(
 // it that was handed out is acknowledged. ErrBusy while a QP uses it. If ctx
 // ends the wait, the queue is destroyed all the same.
 func (s *SRQ) Destroy(ctx context.Context) error {
-	if err := s.ctx.verb("DestroySRQ", "destroy_srq"); err != nil {
+	if err := s.ctx.destroy("DestroySRQ", "destroy_srq", kindSRQ, s, s.destroy); err != nil {
 		return err
 	}
-	if err := s.srq.Destroy(); err != nil {
-		return err
-	}
-	s.gone()
-	s.ctx.disown(kindSRQ, s)
 	return s.asyncEvents.wait(ctx, s.ctx.closed)
 }
 
-func (s *SRQ) destroyNow() {
-	if s.srq.Destroy() == nil {
-		s.gone()
-	}
-}
+func (s *SRQ) destroyNow() { s.destroy() } //nolint:errcheck // a queue pair may use it
 
-func (s *SRQ) gone() {
-	s.ctx.eng.unwatch(s.srq, s, &s.asyncEvents)
-	s.xrcd.leave()
+func (s *SRQ) destroy() error {
+	err := s.srq.Destroy()
+	if err == nil {
+		s.ctx.eng.unwatch(s.srq, s, &s.asyncEvents)
+		s.xrcd.leave()
+	}
+	return err
 }
 
 func (s *SRQ) context() *Context { return s.ctx }

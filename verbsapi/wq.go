@@ -57,10 +57,7 @@ func (c *Context) CreateWQ(init WQInitAttr) (*WQ, error) {
 		return nil, err
 	}
 	c.eng.watch(w.q.QP, w)
-	if err := c.own(op, kindWQ, w); err != nil {
-		return nil, err
-	}
-	return w, nil
+	return own(c, op, kindWQ, w)
 }
 
 // Num returns the number of the queue (wq_num).
@@ -88,13 +85,9 @@ func (w *WQ) PostRecv(wrs []RecvWR) (n int, err error) { return w.q.QP.PostRecv(
 // acknowledged. ErrBusy while an indirection table has it. If ctx ends the wait, the queue is
 // destroyed all the same.
 func (w *WQ) Destroy(ctx context.Context) error {
-	if err := w.ctx.verb("DestroyWQ", "destroy_wq"); err != nil {
+	if err := w.ctx.destroy("DestroyWQ", "destroy_wq", kindWQ, w, w.destroy); err != nil {
 		return err
 	}
-	if err := w.destroy(); err != nil {
-		return err
-	}
-	w.ctx.disown(kindWQ, w)
 	return w.asyncEvents.wait(ctx, w.ctx.closed)
 }
 

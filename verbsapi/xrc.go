@@ -45,10 +45,7 @@ func (c *Context) OpenXRCD(file *os.File) (*XRCD, error) {
 		x.closeFile()
 		return nil, err
 	}
-	if err := c.own(op, kindXRCD, x); err != nil {
-		return nil, err
-	}
-	return x, nil
+	return own(c, op, kindXRCD, x)
 }
 
 // Context returns the context of the domain.
@@ -57,14 +54,7 @@ func (x *XRCD) Context() *Context { return x.ctx }
 // Close closes the domain (ibv_close_xrcd). It returns ErrBusy while an SRQ or a queue pair that
 // was made with it exists. The domain lives as long as another context has it open.
 func (x *XRCD) Close() error {
-	if err := x.ctx.verb("CloseXRCD", "close_xrcd"); err != nil {
-		return err
-	}
-	if err := x.close(); err != nil {
-		return err
-	}
-	x.ctx.disown(kindXRCD, x)
-	return nil
+	return x.ctx.destroy("CloseXRCD", "close_xrcd", kindXRCD, x, x.close)
 }
 
 func (x *XRCD) close() error {
@@ -135,10 +125,7 @@ func (x *XRCD) target(op, verb string, get func(*rxe.XRCD) (*rxe.QP, error)) (*Q
 		return nil, err
 	}
 	x.ctx.eng.watch(q.qp, q)
-	if err := x.ctx.own(op, kindQP, q); err != nil {
-		return nil, err
-	}
-	return q, nil
+	return own(x.ctx, op, kindQP, q)
 }
 
 // createXRC makes an SRQ of XRC.

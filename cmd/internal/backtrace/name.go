@@ -41,7 +41,7 @@ func nameFor(r *sanitize.Report, timeLimit time.Duration) {
 func name(maps []string, stacks []*sanitize.Stack, lines chan<- []sanitize.Frame, over <-chan struct{}) {
 	n := namer{images: make(map[string]*image), debug: mostDebug}
 	for _, text := range maps {
-		n.maps = append(n.maps, parseMaps(text))
+		n.maps = append(n.maps, codeIn(text))
 	}
 	for _, s := range stacks {
 		select {

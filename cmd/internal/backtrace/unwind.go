@@ -6,6 +6,7 @@ import (
 	"github.com/go-delve/delve/pkg/dwarf/frame"
 
 	"github.com/gorxe/gorxe/internal/explain/sanitize"
+	"github.com/gorxe/gorxe/internal/sys/procmaps"
 )
 
 // The registers of DWARF on amd64 that an unwinder needs (System V ABI, figure 3.36).
@@ -100,7 +101,7 @@ func (n *namer) calls(back uint64, im *image, entry uint64) bool {
 	if from == nil {
 		return false
 	}
-	address, ok := from.address(back - where.start + where.offset)
+	address, ok := from.address(back - where.Start + where.Offset)
 	if !ok {
 		return false
 	}
@@ -121,18 +122,18 @@ func (n *namer) calls(back uint64, im *image, entry uint64) bool {
 
 // namer names the frames of a report.
 type namer struct {
-	maps   [][]mapping
-	images map[string]*image // nil: it cannot be read
-	debug  uint64            // how much debug information may still be read
-	here   []mapping         // of the stack in hand
+	maps   [][]procmaps.Mapping
+	images map[string]*image  // nil: it cannot be read
+	debug  uint64             // how much debug information may still be read
+	here   []procmaps.Mapping // of the stack in hand
 }
 
-func (n *namer) image(m *mapping) *image {
-	im, ok := n.images[m.path]
+func (n *namer) image(m *procmaps.Mapping) *image {
+	im, ok := n.images[m.Path]
 	if !ok && len(n.images) < mostImages {
-		n.images[m.path] = nil // if the parsers panic
-		im = n.open(m.path, m.inode)
-		n.images[m.path] = im
+		n.images[m.Path] = nil // if the parsers panic
+		im = n.open(m.Path, m.Inode)
+		n.images[m.Path] = im
 	}
 	return im
 }
@@ -161,7 +162,7 @@ func (n *namer) frames(s *sanitize.Stack) (list []sanitize.Frame) {
 		if im == nil {
 			break
 		}
-		address, ok := im.address(pc - where.start + where.offset)
+		address, ok := im.address(pc - where.Start + where.Offset)
 		if !ok {
 			break
 		}

@@ -3,6 +3,7 @@ package sanitize
 import (
 	"slices"
 
+	"github.com/gorxe/gorxe/internal/sys/procmaps"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -36,7 +37,7 @@ type claim struct {
 // address and the key are known.
 type space struct {
 	pid  int
-	file SharedFile
+	file procmaps.File
 	host wire.GID
 	key  uint32
 }
@@ -45,7 +46,7 @@ type space struct {
 func (c *claim) at(o *object, start, length uint64) {
 	c.space, c.span = space{pid: o.file.pid}, span{start, length}
 	if s := o.Region.Shared; s != nil {
-		c.space, c.start = space{file: s.SharedFile}, start-o.Region.Start+s.Offset
+		c.space, c.start = space{file: s.File}, start-o.Region.Start+s.Offset
 		c.shift = start - c.start
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/sys/procmaps"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -370,7 +371,7 @@ func TestRaces(t *testing.T) {
 			write(w, 2, 8)
 		}, nil},
 		{"another mapping of the same memory", func(w *parties) {
-			file := SharedFile{"00:01", "7"}
+			file := procmaps.File{Minor: 1, Inode: 7}
 			for i, start := range []uint64{1 << 20, 1 << 21} {
 				key := uint32(33 + i)
 				w.all[3].Made(key, Made{Kind: kindMR, Number: key, Region: &Region{Start: start, Base: start, Length: 64, Shared: &Shared{file, 128}}}, at(1))
@@ -378,7 +379,7 @@ func TestRaces(t *testing.T) {
 			}
 		}, []string{raceWrite}},
 		{"another mapping of the memory beside", func(w *parties) {
-			file := SharedFile{"00:01", "7"}
+			file := procmaps.File{Minor: 1, Inode: 7}
 			for i, start := range []uint64{1 << 20, 1 << 21} {
 				key := uint32(33 + i)
 				w.all[3].Made(key, Made{Kind: kindMR, Number: key, Region: &Region{Start: start, Base: start, Length: 64, Shared: &Shared{file, 128 + uint64(64*i)}}}, at(1))

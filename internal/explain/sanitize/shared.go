@@ -1,37 +1,29 @@
 package sanitize
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/gorxe/gorxe/internal/sys/procmaps"
 )
 
-// SharedFile is a file that several mappings may have in common, of one process or of several.
-type SharedFile struct{ device, inode string }
-
-// Shared is where a region lies in such a file.
+// Shared is where a region lies in a file that several mappings may have in common, of one process
+// or of several.
 type Shared struct {
-	SharedFile
+	procmaps.File
 	Offset uint64
 }
 
-// SharedIn finds a range in the text of /proc/PID/maps (proc(5)). It is shared if one mapping has
-// all of it, and what is written there goes to a file, as to a memfd. nil: there is none.
+// SharedIn finds a range in the text of /proc/PID/maps. It is shared if one mapping has all of it,
+// and what is written there goes to a file, as to a memfd. nil: there is none.
 func SharedIn(maps string, start, length uint64) *Shared {
-	for line := range strings.Lines(maps) {
-		var first, end uint64
-		words := strings.Fields(line)
-		if len(words) < mapColumns-1 {
+	for m, err := range procmaps.Read(strings.NewReader(maps)) {
+		if err != nil || start < m.Start || start >= m.End {
 			continue
 		}
-		if n, err := fmt.Sscanf(words[0], "%x-%x", &first, &end); n != 2 || err != nil || start < first || start >= end {
-			continue
-		}
-		offset, err := strconv.ParseUint(words[2], 16, 64)
-		if err != nil || length > end-start || !strings.HasSuffix(words[1], "s") || words[4] == "0" {
+		if length > m.End-start || !m.Shared() || m.Inode == 0 {
 			return nil
 		}
-		return &Shared{SharedFile{words[3], words[4]}, offset + start - first}
+		return &Shared{m.File, m.Offset + start - m.Start}
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package sanitize
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/gorxe/gorxe/internal/sys/procmaps"
+)
 
 const mappings = `55d0c0000000-55d0c0001000 r-xp 00000000 08:01 131 /usr/bin/program
 7f0000000000-7f0000010000 rw-s 00002000 00:01 2055 /memfd:memory (deleted)
@@ -16,9 +20,9 @@ func TestSharedIn(t *testing.T) {
 		start, length uint64
 		want          *Shared
 	}{
-		{"all of a memfd", 0x7f0000000000, 0x10000, &Shared{SharedFile{"00:01", "2055"}, 0x2000}},
-		{"its end", 0x7f000000ffff, 1, &Shared{SharedFile{"00:01", "2055"}, 0x11fff}},
-		{"a file without a name", 0x7f0000030008, 8, &Shared{SharedFile{"00:01", "2056"}, 8}},
+		{"all of a memfd", 0x7f0000000000, 0x10000, &Shared{procmaps.File{Minor: 1, Inode: 2055}, 0x2000}},
+		{"its end", 0x7f000000ffff, 1, &Shared{procmaps.File{Minor: 1, Inode: 2055}, 0x11fff}},
+		{"a file without a name", 0x7f0000030008, 8, &Shared{procmaps.File{Minor: 1, Inode: 2056}, 8}},
 		{"a copy", 0x7f0000010000, 8, nil},
 		{"no file", 0x7f0000020000, 8, nil},
 		{"two mappings", 0x7f000000f000, 0x2000, nil},
@@ -37,7 +41,7 @@ func FuzzSharedIn(f *testing.F) {
 	f.Add(mappings, uint64(0x7f0000000000), uint64(64))
 	f.Add("7f00-8000 rw-s 0 0 0 x\n- s\n", uint64(0x7f00), uint64(1))
 	f.Fuzz(func(t *testing.T, maps string, start, length uint64) {
-		if s := SharedIn(maps, start, length); s != nil && (s.inode == "0" || s.inode == "") {
+		if s := SharedIn(maps, start, length); s != nil && s.Inode == 0 {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/provider"
+	"github.com/gorxe/gorxe/internal/sys/procmaps"
 	"github.com/gorxe/gorxe/internal/sys/userfault"
 )
 
@@ -163,9 +164,9 @@ func (g *guard) write(f func() error) error {
 // anonymous reports whether a page is memory of the process alone and of no file, by its
 // /proc/PID/maps.
 func anonymous(maps string, addr uint64) bool {
-	for line := range strings.Lines(maps) {
-		if m, ok := parseLine(line); ok && addr-m.start < m.end-m.start {
-			return m.private && m.writes && m.inode == 0
+	for m, err := range procmaps.Read(strings.NewReader(maps)) {
+		if err == nil && addr-m.Start < m.End-m.Start {
+			return !m.Shared() && m.Writable() && m.Inode == 0
 		}
 	}
 	return false

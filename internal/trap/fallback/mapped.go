@@ -1,9 +1,7 @@
 package fallback
 
 import (
-	"bufio"
 	"cmp"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -13,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"github.com/gorxe/gorxe/internal/sys/procmaps"
 	"github.com/gorxe/gorxe/internal/trap/inflight"
 )
 
@@ -46,24 +45,20 @@ func (f fallback) flushMapped(pid int) {
 
 // mappedQueues returns what /proc/PID/maps says of our memfds.
 func mappedQueues(maps io.Reader, pid int) []*mapped {
-	files := make(map[string]*mapped) // by device and inode
-	lines := bufio.NewScanner(maps)
-	for range maxMappings {
-		if !lines.Scan() {
+	files := make(map[procmaps.File]*mapped)
+	lines := 0
+	for m, err := range procmaps.Read(maps) {
+		if lines++; lines > maxMappings {
 			break
 		}
-		var from, to, off uint64
-		var rights, dev, path string
-		var inode uint64
-		_, err := fmt.Sscanf(lines.Text(), "%x-%x %s %x %s %d %s", &from, &to, &rights, &off, &dev, &inode, &path)
-		if err != nil || to <= from || off >= maxOffset || !strings.HasPrefix(path, inflight.MemfdPrefix) || rights != "rw-s" {
+		if err != nil || m.Offset >= maxOffset || !strings.HasPrefix(m.Path, inflight.MemfdPrefix) || m.Rights != "rw-s" {
 			continue
 		}
-		id := fmt.Sprint(dev, " ", inode)
-		if files[id] == nil {
-			files[id] = &mapped{pid: pid}
+		if files[m.File] == nil {
+			files[m.File] = &mapped{pid: pid}
 		}
-		files[id].parts = append(files[id].parts, mapping{int64(off), int64(off + to - from), uintptr(from)})
+		off, size := int64(m.Offset), int64(m.End-m.Start)
+		files[m.File].parts = append(files[m.File].parts, mapping{off, off + size, uintptr(m.Start)})
 	}
 	list := make([]*mapped, 0, len(files))
 	for _, m := range files {

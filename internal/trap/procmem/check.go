@@ -1,9 +1,7 @@
 package procmem
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -11,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/gorxe/gorxe/internal/sys/procfs"
+	"github.com/gorxe/gorxe/internal/sys/procmaps"
 	"golang.org/x/sys/unix"
 )
 
@@ -91,20 +90,19 @@ func queryMaps(f *os.File, addr, end uint64, write bool) (bool, error) {
 
 // scanMaps reads /proc/PID/maps, which is sorted by address.
 func scanMaps(r io.Reader, addr, end uint64, write bool) (bool, error) {
-	lines := bufio.NewScanner(r)
-	for addr < end && lines.Scan() {
-		var from, to uint64
-		var perm string
-		if _, err := fmt.Sscanf(lines.Text(), "%x-%x %s", &from, &to, &perm); err != nil || len(perm) < 2 {
-			return false, fmt.Errorf("procmem: /proc/PID/maps: %q", lines.Text())
+	for m, err := range procmaps.Read(r) {
+		if err != nil {
+			return false, err
 		}
-		if to <= addr {
+		if m.End <= addr {
 			continue
 		}
-		if from > addr || perm[0] != 'r' || write && perm[1] != 'w' {
+		if m.Start > addr || !m.Readable() || write && !m.Writable() {
 			return false, nil
 		}
-		addr = to
+		if addr = m.End; addr >= end {
+			return true, nil
+		}
 	}
-	return addr >= end, lines.Err()
+	return false, nil
 }
