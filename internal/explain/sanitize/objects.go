@@ -61,6 +61,7 @@ type object struct {
 	passed    uint   // messages since the last stop
 	near      *Stack // of later posts; nil: not made yet
 	posts     []*post
+	arrived   int    // how many of posts, the oldest, the peer has
 	silent    uint32 // requests since the last signaled one
 	signaled  int    // of a CQ: signaled requests under way
 	saidSmall bool
@@ -239,7 +240,7 @@ func (f *File) drop(o *object) {
 			}
 		}
 	}
-	o.posts, o.silent = nil, 0
+	o.posts, o.arrived, o.silent = nil, 0, 0
 	f.s.stopped(o)
 }
 

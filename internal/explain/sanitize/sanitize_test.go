@@ -153,9 +153,46 @@ func TestFound(t *testing.T) {
 		}, nil},
 		{"receives complete no request", func(r *rig) {
 			r.post(rxe.WRSend, 64, 8, 0)
+			r.Completed(r.qp, rxe.WC{Opcode: rxe.WCRecv}, true)
+			r.Ended("qp", at(5))
+		}, []string{destroyedWhilePosted}},
+		{"changed after an answer of a peer in another run", func(r *rig) {
+			r.post(rxe.WRSend, 64, 8, 0)
+			r.Completed(r.qp, rxe.WC{Opcode: rxe.WCRecv}, true)
+			r.memory[64] = 1
+			r.complete(false)
+		}, nil},
+		{"changed before an answer", func(r *rig) {
+			r.post(rxe.WRSend, 64, 8, 0)
 			r.memory[64] = 1
 			r.Completed(r.qp, rxe.WC{Opcode: rxe.WCRecv}, true)
+		}, []string{sendBufferChanged}},
+		{"changed after it has arrived", func(r *rig) {
+			r.connect(1, 1)
+			r.post(rxe.WRWrite, 0, 8, 0)
+			r.post(rxe.WRSend, 64, 8, 0)
+			r.Completed(r.qp, rxe.WC{Opcode: rxe.WCRecv}, true)
+			r.memory[0], r.memory[64] = 1, 1
+			r.complete(false)
+			r.complete(false)
 		}, nil},
+		{"changed before it has arrived", func(r *rig) {
+			r.connect(1, 1)
+			for _, va := range []uint64{0, 64} {
+				r.post(rxe.WRSend, va, 8, 0)
+			}
+			r.Completed(r.qp, rxe.WC{Opcode: rxe.WCRecv}, true)
+			r.memory[64] = 1
+			r.complete(false)
+			r.complete(false)
+		}, []string{sendBufferChanged}},
+		{"changed after a message that failed to arrive", func(r *rig) {
+			r.connect(1, 1)
+			r.post(rxe.WRSend, 64, 8, 0)
+			r.Completed(r.qp, rxe.WC{Opcode: rxe.WCRecv, Status: rxe.WCLocLenErr}, true)
+			r.memory[64] = 1
+			r.complete(false)
+		}, []string{sendBufferChanged}},
 		{"unsignaled", func(r *rig) {
 			for range depth {
 				r.post(rxe.WRSend, 64, 8, 0)
