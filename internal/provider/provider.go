@@ -167,6 +167,16 @@ type Open struct {
 	// Overrun is called when the program moved an index of a completion queue past
 	// what is in it. A QP may be locked: it does not block.
 	Overrun func()
+	// AddFlow makes a flow rule that a method of the driver's own asks for. The rule ends with the
+	// resource.
+	AddFlow func(k *dispatch.Call, req FlowRequest) (dispatch.Resource, error)
+}
+
+// FlowRequest is a request for a flow rule.
+type FlowRequest struct {
+	QP    *dispatch.Object // gets the frames; nil: nobody does
+	Rule  ether.Rule       // without its receiver
+	Ended func()           // is called when the rule has ended
 }
 
 // UData is the provider's private part of one request and of its response (struct

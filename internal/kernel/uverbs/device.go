@@ -133,7 +133,8 @@ func (d *Device) OpenAs(sub *rxe.Subdevice, b *quota.Budget) (*File, error) {
 	}
 	f := &File{dev: d, sub: sub, budget: b, number: d.numbers.contexts.Add(1), gate: gate{settled: make(chan struct{})}}
 	var err error
-	f.ctx, err = d.cfg.Driver.Open(provider.Open{Device: sub, Budget: b, Offsets: provider.NewOffsets(), Overrun: f.overran})
+	f.ctx, err = d.cfg.Driver.Open(provider.Open{Device: sub, Budget: b, Offsets: provider.NewOffsets(), Overrun: f.overran,
+		AddFlow: f.addFlow})
 	if err != nil {
 		return nil, fmt.Errorf("uverbs%d: %w", d.cfg.Index, err)
 	}

@@ -18,8 +18,9 @@ import (
 type flowRes struct {
 	station  *segment.Station
 	rule     ether.Rule
-	target   *flowTarget
+	target   *flowTarget  // nil: nobody receives the frames, and the rule itself holds the station
 	counters *countersRes // nil: none
+	ended    func()       // nil: nobody wants to know
 }
 
 // flowTarget is the part of a queue pair that flow rules need.
@@ -45,9 +46,16 @@ func (t *flowTarget) busy(closing bool) error {
 
 func (r *flowRes) Destroy(*dispatch.Object, bool) error {
 	r.station.RemoveFlow(&r.rule)
-	r.target.flows.Add(-1)
+	if r.target == nil {
+		r.station.Release()
+	} else {
+		r.target.flows.Add(-1)
+	}
 	if r.counters != nil {
 		r.counters.users.Add(-1)
+	}
+	if r.ended != nil {
+		r.ended()
 	}
 	return nil
 }
@@ -71,9 +79,9 @@ func writeCreateFlow(k *call) error {
 	if err != nil {
 		return err
 	}
-	r := &flowRes{target: qp.flowTarget()}
-	if r.station = r.target.station; r.station == nil {
-		return kernel.Refuse(unix.EINVAL, "qp", "is not one for raw packets", "use IBV_QPT_RAW_PACKET")
+	r := new(flowRes)
+	if err := r.aim(qp); err != nil {
+		return err
 	}
 	s, err := parseSpecs(specs, int(a.NumOfSpecs))
 	switch {
@@ -89,7 +97,7 @@ func writeCreateFlow(k *call) error {
 	if err := k.countFlow(r, &s); err != nil {
 		return err
 	}
-	r.rule.Type, r.rule.Priority, r.rule.To = ether.Type(a.Type), int(a.Priority), r.target.to
+	r.rule.Type, r.rule.Priority = ether.Type(a.Type), int(a.Priority)
 	if a.Type == uapi.FlowNormal { // others have no specs
 		r.rule.DontTrap, r.rule.Match = a.Flags&uapi.FlowDontTrap != 0, s.match
 		r.rule.Tag, r.rule.Drop = s.tag, s.drop
@@ -103,6 +111,40 @@ func writeCreateFlow(k *call) error {
 	}
 	o.Res = r
 	return dispatch.Respond(&k.Call, uapi.CreateFlowResp{FlowHandle: o.Handle})
+}
+
+// aim says which queue pair gets the frames.
+func (r *flowRes) aim(qp flowable) error {
+	r.target = qp.flowTarget()
+	if r.station, r.rule.To = r.target.station, r.target.to; r.station == nil {
+		return kernel.Refuse(unix.EINVAL, "qp", "is not one for raw packets", "use IBV_QPT_RAW_PACKET")
+	}
+	return nil
+}
+
+// addFlow is provider.Open.AddFlow.
+func (f *File) addFlow(k *dispatch.Call, req provider.FlowRequest) (dispatch.Resource, error) {
+	r := &flowRes{rule: req.Rule, ended: req.Ended}
+	if f.dev.cfg.Station == nil {
+		return nil, kernel.Refuse(unix.EOPNOTSUPP, "device", "is on no Ethernet segment", "use one that has raw packet queue pairs")
+	}
+	if req.QP == nil {
+		r.station = f.dev.cfg.Station(f.budget, k.Caller.NetRaw())
+	} else if qp, ok := req.QP.Res.(flowable); !ok {
+		return nil, unix.ENOSYS
+	} else if err := r.aim(qp); err != nil {
+		return nil, err
+	}
+	if err := r.station.AddFlow(&r.rule); err != nil {
+		if r.target == nil {
+			r.station.Release()
+		}
+		return nil, err
+	}
+	if r.target != nil {
+		r.target.flows.Add(1)
+	}
+	return r, nil
 }
 
 // countFlow finds the counters object of a rule (fs.c: flow_counters_set_data).

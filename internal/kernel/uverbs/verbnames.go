@@ -26,7 +26,7 @@ var methodVerbs = map[string]string{
 var notVerbs = map[string]bool{
 	"unsupported": true, "GET_CONTEXT": true, "POST_SEND": true,
 	"MLX5_QUERY_PORT": true, "PD_QUERY": true, "DM_QUERY": true, "DM_MAP_OP_ADDR": true,
-	"UAR_OBJ_ALLOC": true, "UAR_OBJ_DESTROY": true,
+	"UAR_OBJ_ALLOC": true, "UAR_OBJ_DESTROY": true, "FLOW_MATCHER_CREATE": true, "FLOW_MATCHER_DESTROY": true,
 	"INVOKE_WRITE": true, "INFO_HANDLES": true, "QUERY_CONTEXT": true, "ASYNC_EVENT_ALLOC": true,
 }
 

@@ -50,6 +50,63 @@ const (
 	methodPDQuery     = driverOwn // MLX5_IB_METHOD_PD_QUERY
 	attrPDHandle      = driverOwn
 	attrPDN           = driverOwn + 1
+
+	objMatcher          = driverOwn + 3 // MLX5_IB_OBJECT_FLOW_MATCHER
+	methodMatcherCreate = driverOwn     // MLX5_IB_METHOD_FLOW_MATCHER_CREATE
+	methodMatcherFree   = driverOwn + 1
+	attrMatcherHandle   = driverOwn // of both methods
+	attrMatcherMask     = driverOwn + 1
+	attrMatcherType     = driverOwn + 2 // an enum, whose value for NORMAL is the priority
+	attrMatcherCriteria = driverOwn + 3
+	attrMatcherFlags    = driverOwn + 4
+	attrMatcherTable    = driverOwn + 5
+	methodFlowCreate    = driverOwn // MLX5_IB_METHOD_CREATE_FLOW
+	methodFlowFree      = driverOwn + 1
+	attrFlowHandle      = driverOwn // of both methods
+	attrFlowValue       = driverOwn + 1
+	attrFlowQP          = driverOwn + 2
+	attrFlowMatcher     = driverOwn + 4
+	attrFlowTag         = driverOwn + 6
+	attrFlowFlags       = driverOwn + 9
+)
+
+// The values of these attributes (mlx5_user_ioctl_verbs.h).
+const (
+	tableNICRx   = 0      // MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX
+	flowMiss     = 1 << 0 // MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS
+	flowDrop     = 1 << 1 // MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP
+	mostFlowTag  = 1 << 24
+	mostFTE      = 640 // sizeof(struct mlx5_ib_match_params)
+	mostCriteria = 7   // bits of match_criteria_enable
+)
+
+// Parts of struct mlx5_ifc_fte_match_param_bits: the outer headers, and of the miscellaneous
+// parameters the flow label. All numbers have their most significant byte first.
+const (
+	fteSection   = 64 // each bit of match_criteria_enable stands for so many bytes
+	fteSrc       = 0  // Ethernet addresses
+	fteEtherType = 6
+	fteDst       = 8
+	fteVLAN      = 14
+	fteProto     = 16
+	fteTOS       = 17
+	fteBits      = 18
+	fteTCPFlags  = 19
+	fteTCPSrc    = 20
+	fteTCPDst    = 22
+	fteTTL       = 27
+	fteUDPSrc    = 28
+	fteUDPDst    = 30
+	fteSrcIP     = 32 // an IPv4 address is in the last 4 bytes
+	fteDstIP     = 48
+	fteFlow      = fteSection + 28
+	fteSize      = 2 * fteSection
+
+	fteCVLAN        = 1 << 7 // of fteBits
+	fteSVLAN        = 1 << 6
+	fteFragment     = 1 << 5
+	fteVersion      = 15 << fteVersionShift
+	fteVersionShift = 1
 )
 
 // Doorbell records: two words, the most significant byte first. Of those of a queue pair and of a

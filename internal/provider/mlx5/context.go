@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/kernel/uapi"
 	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/internal/provider/profile"
@@ -23,6 +24,7 @@ type userContext struct {
 	offsets   *provider.Offsets
 	pages     *pages
 	memory    *adapterMemory
+	addFlow   func(*dispatch.Call, provider.FlowRequest) (dispatch.Resource, error)
 	clock     deviceClock
 	poller    poller
 	guard     guard

@@ -50,7 +50,7 @@ func (d Driver) Open(o provider.Open) (provider.Context, error) {
 		o.Budget.Give(openCost)
 		return nil, err
 	}
-	c := &userContext{dev: o.Device, budget: o.Budget, offsets: o.Offsets, pages: pages, memory: d.memory}
+	c := &userContext{dev: o.Device, budget: o.Budget, offsets: o.Offsets, pages: pages, memory: d.memory, addFlow: o.AddFlow}
 	c.guard.pages, c.guard.budget, c.guard.clock = pages, o.Budget, &c.clock
 	c.doorbells.rouse = c.guard.rouse
 	c.poller.init(c, d.Class)

@@ -70,6 +70,36 @@ var methods = provider.Methods{
 			dispatch.Required(dispatch.Output(attrPDN, 4)),
 		},
 	},
+	{Object: objMatcher, Method: methodMatcherCreate}: {
+		Name: "FLOW_MATCHER_CREATE", Handle: createMatcher,
+		Attrs: []dispatch.AttrSpec{
+			dispatch.Required(dispatch.Handle(attrMatcherHandle, objMatcher, dispatch.AccessNew)),
+			dispatch.Required(dispatch.Inputs(attrMatcherMask, 1, mostFTE)),
+			dispatch.Required(dispatch.Input(attrMatcherType, 2)),
+			dispatch.Required(dispatch.Input(attrMatcherCriteria, 1)),
+			dispatch.Flags(attrMatcherFlags),
+			dispatch.Constant(attrMatcherTable),
+		},
+	},
+	{Object: objMatcher, Method: methodMatcherFree}: {
+		Name: "FLOW_MATCHER_DESTROY", Destroys: true, Handle: nothingMore,
+		Attrs: []dispatch.AttrSpec{dispatch.Required(dispatch.Handle(attrMatcherHandle, objMatcher, dispatch.AccessDestroy))},
+	},
+	{Object: uapi.ObjFlow, Method: methodFlowCreate}: {
+		Name: "CREATE_FLOW", Handle: createFlow,
+		Attrs: []dispatch.AttrSpec{
+			dispatch.Required(dispatch.Handle(attrFlowHandle, uapi.ObjFlow, dispatch.AccessNew)),
+			dispatch.Required(dispatch.Inputs(attrFlowValue, 1, mostFTE)),
+			dispatch.Required(dispatch.Handle(attrFlowMatcher, objMatcher, dispatch.AccessRead)),
+			dispatch.Handle(attrFlowQP, uapi.ObjQP, dispatch.AccessRead),
+			dispatch.Input(attrFlowTag, 4),
+			dispatch.Flags(attrFlowFlags),
+		},
+	},
+	{Object: uapi.ObjFlow, Method: methodFlowFree}: {
+		Name: "DESTROY_FLOW", Destroys: true, Handle: nothingMore,
+		Attrs: []dispatch.AttrSpec{dispatch.Required(dispatch.Handle(attrFlowHandle, uapi.ObjFlow, dispatch.AccessDestroy))},
+	},
 	{Object: uapi.ObjDevice, Method: methodPort}: {
 		Name: "MLX5_QUERY_PORT", Handle: queryPort,
 		Attrs: []dispatch.AttrSpec{

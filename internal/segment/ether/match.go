@@ -9,16 +9,18 @@ const (
 	atSrc       = 6
 	atEtherType = 12
 	atVLAN      = 14
-	atTagged    = 16 // 1: the first tag is a C-VLAN tag
+	atTag       = 16 // what the first tag is: TagC or TagS
 	atVersion   = 17 // of IP
 	atProto     = 18
 	atTOS       = 19 // or the traffic class
 	atTTL       = 20 // or the hop limit
 	atIPFlags   = 21 // of IPv4: IPDontFragment, IPMoreFragments
 	atL4        = 22 // 1: there is a header of TCP or UDP
+	atTCPFlags  = 23
 	atDstPort   = 24
 	atSrcPort   = 26
-	atFlow      = 28 // flow label
+	atFragment  = 28 // 1: only a part of an IP packet
+	atFlow      = 29 // flow label, 3 bytes
 	atSrcIP     = 32
 	atDstIP     = 48
 	keySize     = 64
@@ -30,6 +32,12 @@ const (
 	IPMoreFragments = 1 << 2
 )
 
+// What the first VLAN tag of a frame is.
+const (
+	TagC = 1 << 0
+	TagS = 1 << 1
+)
+
 type key [keySize]byte
 
 func keyOf(f *Frame) (k key) {
@@ -38,11 +46,17 @@ func keyOf(f *Frame) (k key) {
 	}
 	copy(k[atDst:], f.Data[:12])
 	binary.BigEndian.PutUint16(k[atEtherType:], f.EtherType)
-	if f.Tagged {
+	if f.VLANs > 0 {
 		binary.BigEndian.PutUint16(k[atVLAN:], f.VLAN)
-		k[atTagged] = 1
+		k[atTag] = TagS
+		if f.Tagged {
+			k[atTag] = TagC
+		}
 	}
 	k[atVersion], k[atProto] = f.Version, f.Proto
+	if f.Fragment {
+		k[atFragment] = 1
+	}
 	switch f.Version {
 	case 4:
 		h := f.Data[f.IP:]
@@ -53,13 +67,17 @@ func keyOf(f *Frame) (k key) {
 	case 6:
 		h := f.Data[f.IP:]
 		k[atTOS], k[atTTL] = h[0]<<4|h[1]>>4, h[7]
-		binary.BigEndian.PutUint32(k[atFlow:], binary.BigEndian.Uint32(h)&0xfffff)
+		k[atFlow] = h[1] & 0xf
+		copy(k[atFlow+1:], h[2:4])
 		copy(k[atSrcIP:], h[8:40]) // both addresses
 	}
 	if f.L4 > 0 {
 		k[atL4] = 1
 		copy(k[atDstPort:], f.Data[f.L4+2:f.L4+4])
 		copy(k[atSrcPort:], f.Data[f.L4:f.L4+2])
+		if f.Proto == ProtoTCP {
+			k[atTCPFlags] = f.Data[f.L4+13]
+		}
 	}
 	return k
 }
@@ -109,7 +127,7 @@ func (m *Match) Eth(value, mask Eth) {
 	m.add(atEtherType, value.EtherType[:], mask.EtherType[:])
 	m.add(atVLAN, value.VLAN[:], mask.VLAN[:])
 	if mask.VLAN != [2]byte{} {
-		m.exactly(atTagged, 1)
+		m.exactly(atTag, TagC)
 	}
 }
 
@@ -129,7 +147,7 @@ func (m *Match) IPv4(value, mask IPv4) {
 }
 
 // IPv6 is struct ib_uverbs_flow_ipv6_filter. NextHeader is the protocol behind the extension
-// headers.
+// headers. The flow label has 20 bits.
 type IPv6 struct {
 	Src, Dst                           [16]byte
 	FlowLabel                          [4]byte
@@ -143,7 +161,7 @@ func (m *Match) IPv6(value, mask IPv6) {
 	m.add(atEtherType, []byte{TypeIPv6 >> 8, TypeIPv6 & 0xff}, []byte{0xff, 0xff})
 	m.add(atSrcIP, value.Src[:], mask.Src[:])
 	m.add(atDstIP, value.Dst[:], mask.Dst[:])
-	m.add(atFlow, value.FlowLabel[:], mask.FlowLabel[:])
+	m.add(atFlow, value.FlowLabel[1:], mask.FlowLabel[1:])
 	m.add(atProto, []byte{value.NextHeader, value.TrafficClass, value.HopLimit}, []byte{mask.NextHeader, mask.TrafficClass, mask.HopLimit})
 }
 
@@ -156,6 +174,28 @@ func (m *Match) Ports(proto byte, value, mask Ports) {
 	m.add(atDstPort, value.Dst[:], mask.Dst[:])
 	m.add(atSrcPort, value.Src[:], mask.Src[:])
 	if mask != (Ports{}) {
+		m.exactly(atL4, 1)
+	}
+}
+
+// Loose are fields that the verbs' specs only have together with others.
+type Loose struct {
+	VLAN            [2]byte // of the first tag, whatever it is
+	Tag             byte    // TagC, TagS
+	Fragment        byte    // 1: only a part of an IP packet
+	Proto, TOS, TTL byte    // of any IP
+	TCPFlags        byte    // without NS
+}
+
+// Loose adds single fields. With a mask for flags of TCP, no fragment matches.
+func (m *Match) Loose(value, mask Loose) {
+	m.add(atVLAN, value.VLAN[:], mask.VLAN[:])
+	m.add(atTag, []byte{value.Tag}, []byte{mask.Tag})
+	m.add(atFragment, []byte{value.Fragment}, []byte{mask.Fragment})
+	m.add(atProto, []byte{value.Proto, value.TOS, value.TTL}, []byte{mask.Proto, mask.TOS, mask.TTL})
+	m.add(atTCPFlags, []byte{value.TCPFlags}, []byte{mask.TCPFlags})
+	if mask.TCPFlags != 0 {
+		m.exactly(atProto, ProtoTCP)
 		m.exactly(atL4, 1)
 	}
 }

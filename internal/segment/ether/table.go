@@ -82,7 +82,7 @@ func (t *Table) addNormal(r *Rule) error {
 	if e == nil {
 		e = &entry{}
 		m.entries[r.Match.value] = e
-	} else if old := e.rules[0]; old.Drop != r.Drop || old.Tag != r.Tag {
+	} else if old := e.rules[0]; old.Drop != r.Drop || old.Miss != r.Miss || old.Tag != r.Tag {
 		return ErrConflict
 	}
 	return e.add(r)
@@ -169,7 +169,12 @@ func (t *Table) Decide(f *Frame, out []Delivery) (_ []Delivery, trapped bool) {
 		}
 		// A rule that does not trap and drops has nothing to go on with.
 		trapped = i%2 == 1 || e.rules[0].Drop
-		if out = e.take(f, out); trapped {
+		out = e.take(f, out)
+		if trapped && e.rules[0].Miss {
+			trapped = false
+			break
+		}
+		if trapped {
 			return out, true
 		}
 	}
@@ -205,7 +210,7 @@ func (e *entry) take(f *Frame, out []Delivery) []Delivery {
 			r.Count.add(len(f.Data))
 		}
 	}
-	if e.rules[0].Drop {
+	if e.rules[0].Drop || e.rules[0].Miss {
 		return out
 	}
 	return e.give(out)
