@@ -238,7 +238,15 @@ func (w *work) short() {
 	if w.peer != nil {
 		places = posted(w.peer.asker(0, 0, 0))
 	}
-	w.find(recvTooShort, fmt.Sprintf("a message to %s is longer than the receive (wr_id %#x) of %s", w.qp, w.failure.ID, plural.Of(w.failure.Bytes, "byte")), nil,
+	capacity := plural.Of(w.failure.Bytes, "byte")
+	what := fmt.Sprintf("a message to %s is longer than the receive (wr_id %#x) of %s", w.qp, w.failure.ID, capacity)
+	switch {
+	case w.failure.GRH:
+		what = fmt.Sprintf("a datagram to %s was dropped: its GRH of 40 bytes, which is received before it, and the datagram are longer than the receive of %s", w.qp, capacity)
+	case !w.failure.Recv:
+		what = fmt.Sprintf("a message to %s was dropped: it is longer than the receive of %s", w.qp, capacity)
+	}
+	w.find(recvTooShort, what, nil,
 		slices.Concat(places, w.qp.history("the queue pair was made"))...)
 }
 
