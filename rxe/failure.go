@@ -30,8 +30,9 @@ type Failure struct {
 	// Bytes of CauseRecvShort: of the receive buffer; of CauseLimit: the limit; of CauseMTU: in the
 	// peer's packet; of CauseLinkMTU: the MTU of the network interface.
 	Bytes uint64
-	MTU   MTU // of CauseMTU and CauseLinkMTU: of this side
-	Fits  MTU // of CauseLinkMTU: the largest that the interface carries
+	GRH   bool // of CauseRecvShort: the message is behind its GRH, as that of a UD queue pair is
+	MTU   MTU  // of CauseMTU and CauseLinkMTU: of this side
+	Fits  MTU  // of CauseLinkMTU: the largest that the interface carries
 }
 
 // Cause is what was found wrong where a failure was decided.
@@ -170,6 +171,7 @@ func (r *responder) reportFault(q *QP, f fault, psn wire.PSN, status WCStatus) {
 	case x.Cause == CauseLength && r.misfit > 0:
 		x.Cause, x.Bytes, x.MTU = CauseMTU, r.misfit, q.attr.PathMTU
 	}
+	x.GRH = f == faultRecvShort && q.typ == QPUD
 	if x.Recv = r.recv.hasWQE && status != WCSuccess; x.Recv {
 		x.ID = r.recv.wqe.ID
 	} else {

@@ -122,3 +122,29 @@ func TestLinkMTU(t *testing.T) {
 		}
 	}
 }
+
+// TestShortReceive: an unreliable queue pair reports once that it drops messages which are longer
+// than their receive. Of a datagram the GRH counts.
+func TestShortReceive(t *testing.T) {
+	ud := func(psn wire.PSN, n int) pkt {
+		return pkt{h: wire.Headers{Opcode: wire.UDSendOnly, PSN: psn, QKey: benchQKey, SrcQP: 5}, data: pattern(n)}
+	}
+	uc := func(psn wire.PSN, n int) pkt { return req(wire.UCSendOnly, psn, pattern(n)) }
+	for typ, c := range map[QPType]struct {
+		message func(psn wire.PSN, n int) pkt
+		fits    int // bytes
+	}{QPUC: {uc, 64}, QPUD: {ud, 64 - wire.GRHLen}} {
+		var seen failures
+		b := newBench(t, typ, nil)
+		b.qp.reports = &seen
+		b.post(1, 0, 64)
+		b.send(c.message(100, c.fits+1), c.message(101, c.fits+2))
+		if len(seen) != 1 || seen[0].Cause != CauseRecvShort || seen[0].Bytes != 64 || seen[0].GRH != (typ == QPUD) || seen[0].PSN != 100 || seen[0].Recv {
+			t.Errorf("type %v, two messages that are too long: %+v", typ, seen)
+		}
+		b.send(c.message(102, c.fits))
+		if n := len(b.polled()); n != 1 || len(seen) != 1 {
+			t.Errorf("type %v: %d completions of the message that fits, %d reports", typ, n, len(seen))
+		}
+	}
+}

@@ -20,7 +20,7 @@ type responder struct {
 	openMessage wire.OpFlags // kind of the message being received: OpSend, OpWrite or 0
 	nakSent     bool         // a NAK has told the peer where to continue; it gets no second one
 	established bool         // EventCommEst was raised
-	told        bool         // UC: that the peer has another path MTU was reported
+	told        bool         // of UC and UD: that messages are dropped was reported
 	ending      bool         // queue ends with a fatal NAK: nothing more is executed
 
 	ack      acking

@@ -46,12 +46,20 @@ func (r *responder) requestUC(q *QP, pkt packet, st *step) {
 		}
 		return
 	}
-	if f == faultLength && r.misfit > 0 && !r.told {
-		r.told = true
-		r.reportFault(q, f, psn, WCSuccess) // every message is lost, and nobody else says so
+	if f == faultLength && r.misfit > 0 || f == faultRecvShort {
+		r.tellOnce(q, f, psn)
 	}
 	if r.flushPayload(q, st) {
 		r.abandonMessage()
+	}
+}
+
+// tellOnce reports why a message was dropped. Those that follow are lost as well, and nobody else
+// says so.
+func (r *responder) tellOnce(q *QP, f fault, psn wire.PSN) {
+	if !r.told {
+		r.told = true
+		r.reportFault(q, f, psn, WCSuccess)
 	}
 }
 
@@ -76,6 +84,8 @@ func (r *responder) requestUD(q *QP, pkt wire.Packet, dg *wire.Datagram, st *ste
 		if faultRules[f].ownSide {
 			r.pend.batch.drop()
 			r.terminate(q, f, pkt.PSN(), r.msn, st)
+		} else if f == faultRecvShort {
+			r.tellOnce(q, f, pkt.PSN())
 		}
 	}
 }

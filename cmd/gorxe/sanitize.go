@@ -17,9 +17,12 @@ import (
 // envSanitize has the checks of `gorxe run` if the flag is missing.
 const envSanitize = "GORXE_SANITIZE"
 
+// mostExit is the largest exit code that a parent sees.
+const mostExit = 255
+
 // sanitizeFlags have a run look for misuse of verbs.
 type sanitizeFlags struct {
-	Sanitize         sanitizeChecks `placeholder:"CHECKS" help:"Look for misuse of verbs, as a sanitizer does, and print at the end what is found where in the program. CHECKS, behind an equals sign, are names or groups with commas between them; a minus in front takes one away: --sanitize=all,-leak. An error is exit code 4. $$GORXE_SANITIZE has the checks if the flag is missing. See gorxe help sanitizer."`
+	Sanitize         sanitizeChecks `placeholder:"CHECKS" help:"Look for misuse of verbs, as a sanitizer does, and print at the end what is found where in the program. CHECKS, behind an equals sign, are names or groups with commas between them; a minus in front takes one away: --sanitize=all,-leak. An error is exit code 4. $$GORXE_SANITIZE has the checks if the flag is missing. More mistakes show with --chaos. See gorxe help sanitizer."`
 	SanitizeExit     int            `name:"sanitize-exit" default:"4" placeholder:"CODE" help:"The exit code if the sanitizer has found an error (default: 4; 0: the program's)."`
 	SanitizeTo       string         `name:"sanitize-to" placeholder:"FILE" predictor:"file" help:"Write what the sanitizer found to this file, as JSON, or as SARIF if its name ends with .sarif."`
 	SanitizeSuppress string         `name:"sanitize-suppress" placeholder:"FILE" predictor:"file" help:"A file of findings that are known: a check on each line, and what narrows it, as leak,function=ucp_*. See gorxe help sanitizer."`
@@ -63,6 +66,9 @@ func (f *sanitizeFlags) chooseChecks() error {
 	if f.Sanitize == "" && (f.SanitizeTo != "" || f.SanitizeSuppress != "" || f.SanitizeAbort) {
 		return usageError{errors.New("--sanitize-to, --sanitize-suppress and --sanitize-abort need --sanitize")}
 	}
+	if f.SanitizeExit < 0 || f.SanitizeExit > mostExit {
+		return usageError{fmt.Errorf("--sanitize-exit: %d is no exit code: give 0 to %d", f.SanitizeExit, mostExit)}
+	}
 	if f.SanitizeSuppress == "" {
 		return nil
 	}
@@ -103,7 +109,11 @@ func (f *sanitizeFlags) sanitized(outcome *keeper.Outcome, std streams) error {
 		}
 	}
 	if n := r.Count(sanitize.Error); n > 0 && f.SanitizeExit != 0 {
-		return &keeper.ExitError{Code: f.SanitizeExit, Err: fmt.Errorf("the sanitizer found an error")}
+		what := "the sanitizer found an error"
+		if how := outcome.Failed(); how != "" {
+			what += "; the program " + how // the exit code does not say so
+		}
+		return &keeper.ExitError{Code: f.SanitizeExit, Err: errors.New(what)}
 	}
 	return nil
 }

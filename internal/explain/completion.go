@@ -229,5 +229,9 @@ func limitWords(_ *Record, f *rxe.Failure) (why, fix string) {
 }
 
 func shortWords(_ *Record, f *rxe.Failure) (why, fix string) {
-	return fmt.Sprintf("the message is longer than the receive buffer of %s", plural.Of(int(f.Bytes), "byte")), "post larger buffers"
+	what := "the message is longer"
+	if f.GRH {
+		what = "the 40 bytes of the GRH and the message are longer"
+	}
+	return fmt.Sprintf("%s than the receive buffer of %s", what, plural.Of(int(f.Bytes), "byte")), "post larger buffers"
 }

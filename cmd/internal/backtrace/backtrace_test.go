@@ -85,6 +85,40 @@ func TestName(t *testing.T) {
 	}
 }
 
+// TestSeparateDebug: lines are found in the file to which a program's debug information was moved,
+// but not in that of another program.
+func TestSeparateDebug(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("stacks are unwound on amd64 only")
+	}
+	dir := t.TempDir()
+	run := func(line string) {
+		t.Helper()
+		words := strings.Fields(line)
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+	source := must.Get[string](t)(filepath.Abs("testdata/waits.c"))
+	for name, flags := range map[string]string{"mine": "-O0", "other": "-O1 -fno-omit-frame-pointer"} {
+		run("gcc -g -Wl,--build-id " + flags + " -o " + name + " " + source)
+		run("objcopy --only-keep-debug " + name + " " + name + ".debug")
+		run("objcopy --strip-all --add-gnu-debuglink=" + name + ".debug " + name)
+	}
+	bin := filepath.Join(dir, "mine")
+	if list := framesOf(t, bin); len(list) < 4 || !strings.HasSuffix(list[3], "in main") || !strings.Contains(list[3], "waits.c:") {
+		t.Errorf("frames %q", list)
+	}
+	run("mv other.debug mine.debug")
+	for _, f := range framesOf(t, bin) {
+		if strings.Contains(f, "waits.c") {
+			t.Errorf("a frame of another program's debug information: %q", f)
+		}
+	}
+}
+
 // framesOf returns the frames of a program that waits for its standard input.
 func framesOf(t *testing.T, bin string) (list []string) {
 	t.Helper()

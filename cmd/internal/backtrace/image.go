@@ -51,6 +51,16 @@ func (n *namer) open(path string, inode uint64) *image {
 			slices.SortFunc(im.frames, func(a, b *frame.FrameDescriptionEntry) int { return cmp.Compare(a.Begin(), b.Begin()) })
 		}
 	}
+	n.describes(im, f)
+	if im.lines == nil && !isBelow(im.name) { // of libraries below, the verb is enough
+		n.separate(im, f)
+	}
+	slices.SortStableFunc(im.symbols, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
+	return im
+}
+
+// describes reads the symbols and the debug information of a file into an image.
+func (n *namer) describes(im *image, f *elf.File) {
 	tables := []func() ([]elf.Symbol, error){f.Symbols, f.DynamicSymbols}
 	if !small(f, mostSymbols, isSymbols) {
 		tables = nil
@@ -66,8 +76,7 @@ func (n *namer) open(path string, inode uint64) *image {
 			}
 		}
 	}
-	slices.SortStableFunc(im.symbols, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
-	if small(f, n.debug, isDebug) && !slices.ContainsFunc(f.Sections, isPacked) {
+	if f.Section(".debug_info") != nil && small(f, n.debug, isDebug) && !slices.ContainsFunc(f.Sections, isPacked) {
 		im.lines, _ = f.DWARF() // without it, functions have offsets
 		for _, s := range f.Sections {
 			if isDebug(s) {
@@ -75,7 +84,6 @@ func (n *namer) open(path string, inode uint64) *image {
 			}
 		}
 	}
-	return im
 }
 
 func isSymbols(s *elf.Section) bool {

@@ -194,8 +194,24 @@ func (w *work) rnr() {
 	if w.peer != nil {
 		who = w.peer.String()
 		places = append(places, w.peer.history("the peer's queue pair was made")...)
+		if o := w.peer.receiver(); o != w.peer {
+			who = "the shared receive queue of " + who
+			places = append(places, Place{What: "the shared receive queue was made", Stack: o.made})
+		}
 	}
 	w.find(rnr, fmt.Sprintf("%s found no receive: %s was late in %s%s", subject, who, plural.Of(int(w.failure.Retries), "retry"), w.late()), nil, places...)
+}
+
+// receiver returns the object that has the receives of a queue pair: itself or a shared queue, if
+// that is known.
+func (o *object) receiver() *object {
+	if o == nil || o.QP.SRQ == nil {
+		return o
+	}
+	if shared := o.file.objects[o.QP.SRQ]; shared != nil {
+		return shared
+	}
+	return o
 }
 
 // late says by how many receives a peer was late, and how many it had in time.
@@ -207,11 +223,7 @@ func (w *work) late() string {
 		}
 	}
 	text := ", by " + plural.Of(waiting, "receive")
-	o := w.peer
-	if o != nil && o.QP.SRQ != nil {
-		o = o.file.objects[o.QP.SRQ]
-	}
-	if o != nil && o.Receives != nil {
+	if o := w.peer.receiver(); o != nil && o.Receives != nil {
 		text += fmt.Sprintf(" (messages took %d before)", o.Receives().Popped())
 	}
 	return text
@@ -238,7 +250,15 @@ func (w *work) short() {
 	if w.peer != nil {
 		places = posted(w.peer.asker(0, 0, 0))
 	}
-	w.find(recvTooShort, fmt.Sprintf("a message to %s is longer than the receive (wr_id %#x) of %s", w.qp, w.failure.ID, plural.Of(w.failure.Bytes, "byte")), nil,
+	capacity := plural.Of(w.failure.Bytes, "byte")
+	what := fmt.Sprintf("a message to %s is longer than the receive (wr_id %#x) of %s", w.qp, w.failure.ID, capacity)
+	switch {
+	case w.failure.GRH:
+		what = fmt.Sprintf("a datagram to %s was dropped: its GRH of 40 bytes, which is received before it, and the datagram are longer than the receive of %s", w.qp, capacity)
+	case !w.failure.Recv:
+		what = fmt.Sprintf("a message to %s was dropped: it is longer than the receive of %s", w.qp, capacity)
+	}
+	w.find(recvTooShort, what, nil,
 		slices.Concat(places, w.qp.history("the queue pair was made"))...)
 }
 

@@ -185,6 +185,22 @@ func TestLate(t *testing.T) {
 	}
 }
 
+// TestLateShared: the report of an empty shared receive queue is about that, and says where it was
+// made.
+func TestLateShared(t *testing.T) {
+	r := newRig(t, rnr)
+	a := &queue{popped: 3}
+	r.Made("srq", Made{Kind: "shared receive queue", Receives: func() rxe.WaitingRing { return a }}, at(4))
+	r.Made("peer", Made{Kind: kindQP, Number: 9, QP: &QP{QP: new(rxe.QP), SRQ: "srq"}}, at(3))
+	r.post(rxe.WRSend, 0, 8, 0)
+	r.Failed(r.qp, &rxe.Failure{Cause: rxe.CauseRNR, Status: rxe.WCRNRRetryErr, Op: rxe.WRSend, PeerQPN: 9, Retries: 2})
+	f := r.s.Report().Findings
+	const want = "the shared receive queue of queue pair 0x9 was late in 2 retries, by 1 receive (messages took 3 before)"
+	if len(f) != 1 || !strings.HasSuffix(f[0].What, want) || f[0].Places[len(f[0].Places)-1].Stack.PC != 4 {
+		t.Errorf("%+v, want %q", f, want)
+	}
+}
+
 // TestReceivesBounded: a queue with more receives than a session watches.
 func TestReceivesBounded(t *testing.T) {
 	r := newRig(t, overlappingReceives)

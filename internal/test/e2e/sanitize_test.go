@@ -277,9 +277,10 @@ func TestSanitizeAbort(t *testing.T) {
 	}{
 		{"--sanitize --sanitize-abort", "", "status 134\n", 4}, // of SIGABRT
 		{"--sanitize --sanitize-exit 9 --sanitize-to " + sarif, "", "key-range.c:", 9},
+		{"--sanitize --sanitize-exit 256", "", "no exit code", 2},
 		{"--sanitize --sanitize-exit 0", "", "1 error, 0 warnings, 0 notes\n", 0},
 		{"--sanitize --sanitize-suppress " + known, "", "0 errors, 0 warnings, 0 notes; 1 suppressed\n", 0},
-		{"", "-leak", "1 error, 0 warnings, 0 notes\n", 4},
+		{"", "-leak", "1 error, 0 warnings, 0 notes\ngorxe: the sanitizer found an error\n", 4},
 		{"", "leek", `GORXE_SANITIZE: "leek" is no check`, 2},
 		{"--sanitize=-leek", "", `"leek" is no check`, 2},
 		{"--sanitize-abort", "", "need --sanitize", 2},
@@ -288,6 +289,10 @@ func TestSanitizeAbort(t *testing.T) {
 		if code := p.wait(); code != c.code || !strings.Contains(p.out.String(), c.says) {
 			t.Errorf("%s %s: exit code %d, want %d and %q in:\n%s", c.env, c.flags, code, c.code, c.says, p.out.String())
 		}
+	}
+	p := start(t, d.host, d.env(), gorxe, "run", "--sanitize", "--", "sh", "-c", bin+"; kill -SEGV $$")
+	if code, says := p.wait(), "found an error; the program was killed by SIGSEGV\n"; code != 4 || !strings.Contains(p.out.String(), says) {
+		t.Errorf("exit code %d, want 4 and %q in:\n%s", code, says, p.out.String())
 	}
 	if text := string(must.Get[[]byte](t)(os.ReadFile(sarif))); !strings.Contains(text, "testdata/misuse/key-range.c") || !strings.Contains(text, `"startLine": 8`) {
 		t.Error(text)
