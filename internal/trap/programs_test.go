@@ -68,6 +68,7 @@ var programs = map[string]func(args []string) error{
 	"serve-pipes":    servePipes,
 	"listeners":      manyListeners,
 	"where":          whereProgram,
+	"maps":           manyMapsProgram,
 }
 
 // check collects what differs from what was expected.

@@ -44,7 +44,7 @@ func (n *namer) open(path string, inode uint64) *image {
 			im.loads = append(im.loads, p.ProgHeader)
 		}
 	}
-	if s := f.Section(".eh_frame"); s != nil && max(s.Size, s.FileSize) <= mostUnwind {
+	if s := f.Section(".eh_frame"); s != nil && take(f, &n.left.unwind, func(x *elf.Section) bool { return x == s }) {
 		if data, err := s.Data(); err == nil {
 			// without it, stacks end here
 			im.frames, _ = frame.Parse(data, f.ByteOrder, 0, 8, s.Addr)
@@ -52,7 +52,7 @@ func (n *namer) open(path string, inode uint64) *image {
 		}
 	}
 	tables := []func() ([]elf.Symbol, error){f.Symbols, f.DynamicSymbols}
-	if !small(f, mostSymbols, isSymbols) {
+	if !take(f, &n.left.symbols, isSymbols) {
 		tables = nil
 	}
 	for _, table := range tables {
@@ -67,13 +67,8 @@ func (n *namer) open(path string, inode uint64) *image {
 		}
 	}
 	slices.SortStableFunc(im.symbols, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
-	if small(f, n.debug, isDebug) && !slices.ContainsFunc(f.Sections, isPacked) {
+	if !slices.ContainsFunc(f.Sections, isPacked) && take(f, &n.left.debug, isDebug) {
 		im.lines, _ = f.DWARF() // without it, functions have offsets
-		for _, s := range f.Sections {
-			if isDebug(s) {
-				n.debug -= s.Size
-			}
-		}
 	}
 	return im
 }

@@ -38,7 +38,7 @@ func (m *machine) load(address uint64) (uint64, bool) {
 // up goes to the caller of the function at an address, and reports whether it is known.
 func (n *namer) up(m *machine, im *image, address uint64) bool {
 	entry, err := im.frames.FDEForPC(address)
-	if err != nil {
+	if err != nil || len(entry.Instructions)+len(entry.CIE.InitialInstructions) > mostRules {
 		return false
 	}
 	ctx, err := entry.EstablishFrame(address)
@@ -123,9 +123,14 @@ func (n *namer) calls(back uint64, im *image, entry uint64) bool {
 type namer struct {
 	maps   [][]mapping
 	images map[string]*image // nil: it cannot be read
-	debug  uint64            // how much debug information may still be read
+	left   budget            // what may still be read
 	here   []mapping         // of the stack in hand
 }
+
+// budget is how many bytes of files a report may take.
+type budget struct{ unwind, symbols, debug uint64 }
+
+func newBudget() budget { return budget{mostUnwind, mostSymbols, mostDebug} }
 
 func (n *namer) image(m *mapping) *image {
 	im, ok := n.images[m.path]
