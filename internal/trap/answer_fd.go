@@ -59,6 +59,7 @@ func (r *receiver) onFile(o *object) verdict {
 	case o.pace != nil:
 		o.pace.stops.Allow(stopsOfCall)
 		o.pace.slow()
+		r.slowFork(o)
 	case o.direct != nil:
 		return r.onDirect(o)
 	}

@@ -65,6 +65,7 @@ func (c *caller) Answer(n int64) {
 // Deliver implements kernel.Caller.
 func (c *caller) Deliver(n int64) error {
 	c.delivered = true
+	c.r.wakeUp()
 	if errno := c.r.s.listener.Send(&notify.Answer{ID: c.r.n.ID, Value: n}); errno != 0 {
 		return unix.ESRCH
 	}

@@ -2,8 +2,6 @@ package trap
 
 import (
 	"errors"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -223,13 +221,7 @@ func (o *object) fileOf(pidfd, fd int) (int, error) {
 
 // closedByExec reports whether a descriptor of a process has FD_CLOEXEC, and not O_NONBLOCK.
 func closedByExec(pid, fd int) bool {
-	info, err := os.ReadFile(procfs.Path(pid, "fdinfo/"+strconv.Itoa(fd)))
-	if err != nil {
-		return false
-	}
-	_, rest, _ := strings.Cut(string(info), "flags:")
-	line, _, _ := strings.Cut(rest, "\n")
-	flags, err := strconv.ParseUint(strings.TrimSpace(line), 8, 64)
+	flags, err := procfs.FileFlags(pid, int32(fd))
 	return err == nil && flags&unix.O_CLOEXEC != 0 && flags&unix.O_NONBLOCK == 0
 }
 

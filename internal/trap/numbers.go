@@ -31,6 +31,14 @@ func (b bounds) contain(fd uint32) bool { return fd >= b.from && fd < b.end }
 // full. Devices and directories, with which nobody calls select, take the upper one first.
 func (r *receiver) freeFor(o *object, b bounds) (uint32, bool) {
 	fds := r.s.cfg.FDs
+	if o.pace != nil {
+		if owner, err := r.caller.owner(); err == nil {
+			fits := func(n uint32) bool { return fds.Devices().Contains(n) && b.contain(n) }
+			if fd, ok := r.spare(owner, fits); ok {
+				return fd, true
+			}
+		}
+	}
 	if o.socket != nil { // every call on a socket is trapped
 		return r.freeFD(o.numbers(fds), b, r.unused)
 	}

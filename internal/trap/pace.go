@@ -3,6 +3,7 @@ package trap
 import (
 	"encoding/binary"
 	"math"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/sys/clock"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/filter"
 	"github.com/gorxe/gorxe/internal/trap/notify"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
@@ -57,7 +59,8 @@ func newPace(file kernel.NumberedFile) *pace {
 	return p
 }
 
-// spares are the numbers of a process at which pace.go has put a file of no use. They serve again.
+// spares are the numbers of a process at which pace.go has put a file of no use. They serve again,
+// for what may be there.
 type spares struct {
 	mu   sync.Mutex // a leaf lock
 	list []uint32
@@ -152,15 +155,31 @@ func (p *pace) slow() {
 	p.quick.Store(false)
 }
 
+// slowFork has the doorbells of a forked process trapped again. It got the quick number with the
+// memory, and makes another call than a doorbell. Nobody gives it the quick number again.
+func (r *receiver) slowFork(o *object) {
+	p := o.pace
+	owner, err := r.caller.owner()
+	if err != nil || owner.tgid == o.direct.Process() || !p.changing.CompareAndSwap(false, true) {
+		return
+	}
+	defer p.changing.Store(false)
+	if p.space != nil && uint32(r.fd(0)) == p.numbers[1] {
+		p.changeIn(owner.space, p.numbers[1], p.numbers[0])
+	}
+}
+
 // change writes a number in the place of another one. They differ in the lowest byte only, so no
 // thread of the program reads half of each. The memory may not answer: such accesses are bounded as
 // the engine's are.
-func (p *pace) change(from, to uint32) bool {
+func (p *pace) change(from, to uint32) bool { return p.changeIn(p.space, from, to) }
+
+func (p *pace) changeIn(space *procmem.Space, from, to uint32) bool {
 	var have [4]byte
-	if p.space.ReadBounded(p.where, have[:]) != nil || binary.LittleEndian.Uint32(have[:]) != from {
+	if space.ReadBounded(p.where, have[:]) != nil || binary.LittleEndian.Uint32(have[:]) != from {
 		return false
 	}
-	return p.space.WriteBounded(p.where, []byte{byte(to)}) == nil
+	return space.WriteBounded(p.where, []byte{byte(to)}) == nil
 }
 
 // findNumber finds out where the program keeps the number of the call in hand, and gives it the
@@ -188,11 +207,12 @@ func (r *receiver) placeQuick(o *object, owner *process, slow uint32) (uint32, b
 	s := r.s
 	s.objects.install.Lock()
 	defer s.objects.install.Unlock()
+	direct := s.cfg.FDs.Doorbells()
 	near := func(n uint32) bool { return n^slow <= math.MaxUint8 }
-	quick, ok := owner.spares.take(near)
+	quick, ok := r.spare(owner, func(n uint32) bool { return direct.Contains(n) && near(n) })
 	if !ok {
 		unused := func(fd int32) bool { return near(uint32(fd)) && r.unused(fd) }
-		quick, ok = r.freeFD([]filter.Range{s.cfg.FDs.Doorbells()}, bounds{end: noEnd}, unused)
+		quick, ok = r.freeFD([]filter.Range{direct}, bounds{end: noEnd}, unused)
 	}
 	if !ok {
 		return 0, false
@@ -204,7 +224,25 @@ func (r *receiver) placeQuick(o *object, owner *process, slow uint32) (uint32, b
 	defer unix.Close(fd)
 	s.procs.forget()
 	owner.placed.put(quick, o)
-	return quick, r.place(fd, quick)
+	if !r.place(fd, quick) {
+		owner.placed.drop(quick, quick)
+		return 0, false
+	}
+	return quick, true
+}
+
+// spare takes a spare number of the caller for which good is true. What has closed it or put
+// another file there without a trapped call, as io_uring does, was not seen.
+func (r *receiver) spare(owner *process, good func(n uint32) bool) (uint32, bool) {
+	for {
+		n, ok := owner.spares.take(good)
+		if !ok {
+			return 0, false
+		}
+		if link, err := procfs.Readlink(r.procFD(int32(n))); err == nil && link == os.DevNull {
+			return n, true
+		}
+	}
 }
 
 // place puts a file at a number of the caller.
@@ -214,7 +252,7 @@ func (r *receiver) place(fd int, at uint32) bool {
 	return errno == 0
 }
 
-// retire is called for a close. The quick number must not keep the device open. No call closes it,
+// retire is called for a close. The other number must not keep the device open. No call closes it,
 // so it gets a file of no use, and a later device may have its place.
 func (r *receiver) retire() {
 	if !r.s.cfg.Paced || r.n.NR != unix.SYS_CLOSE {
@@ -247,12 +285,12 @@ func (r *receiver) retire() {
 	default:
 		return
 	}
-	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(null)
-	if r.place(null, other) && other == quick {
+	if r.place(null, other) {
 		owner.spares.put(other)
 	}
 	owner.placed.drop(other, other)

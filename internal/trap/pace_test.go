@@ -107,6 +107,28 @@ func TestSpares(t *testing.T) {
 	}
 }
 
+// TestSpareMoved: a spare number is not used if another process has put a file there, with
+// which the program shares its descriptors.
+func TestSpareMoved(t *testing.T) {
+	h, _, _ := pacedFakes(t)
+	out := run(t, options{program: "paced", host: h, doorbells: doorbell.Direct, paced: true, patient: true}, "moved")
+	h.allClosed(t)
+	if out != "its own file is there\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// TestPaceFork: a forked process, which has the quick number in its memory, gets the slow one with
+// its first other call. Its parent keeps the quick one.
+func TestPaceFork(t *testing.T) {
+	h, _, _ := pacedFakes(t)
+	out := run(t, options{program: "paced", host: h, doorbells: doorbell.Direct, paced: true, patient: true}, "fork")
+	h.allClosed(t)
+	if out != "the child rings at the slow number\n" {
+		t.Errorf("%q", out)
+	}
+}
+
 // library is what libibverbs keeps of a device.
 type library struct {
 	before int32
@@ -148,16 +170,24 @@ func pacedProgram(args []string) error {
 	case "right":
 	case "spares":
 		return pacedTwice()
+	case "moved":
+		return pacedMoved(l)
+	case "fork":
+		return pacedFork(l)
 	default:
 		return pacedAtOneNumber(l, args[0])
 	}
-	first := int32(0)
+	first, firstSlow := int32(0), int32(0)
 	for round := range 2 {
 		fd, err := openModern(device)
 		if err != nil {
 			return err
 		}
 		slow := int32(fd)
+		if firstSlow != 0 && slow != firstSlow { // round 0 left a file of no use there
+			return fmt.Errorf("slow numbers %d and %d", firstSlow, slow)
+		}
+		firstSlow = slow
 		l.number.Store(slow)
 		if err := l.tell(unsafe.Pointer(&l.number)); err != nil {
 			return err
@@ -259,6 +289,91 @@ func pacedTwice() error {
 	}
 	fmt.Println("2 numbers, then another one")
 	return shut(&l[0])
+}
+
+// pacedMoved closes a device at the quick number. Another process, which has the same descriptors,
+// puts another file at the slow one.
+func pacedMoved(l *library) error {
+	fd, err := openModern(device)
+	if err != nil {
+		return err
+	}
+	l.number.Store(int32(fd))
+	if err := l.tell(unsafe.Pointer(&l.number)); err != nil {
+		return err
+	}
+	quick, err := l.until()
+	if err != nil {
+		return err
+	}
+	if err := unix.Close(int(quick)); err != nil {
+		return err
+	}
+	child, err := forked(unix.CLONE_FILES, func() uintptr {
+		_, _, errno := unix.RawSyscall(unix.SYS_DUP3, 1, uintptr(fd), 0)
+		return uintptr(errno)
+	})
+	if err != nil || child != 0 {
+		return fmt.Errorf("the child ended with %#x: %w", uint32(child), err)
+	}
+	again, err := openModern(device)
+	if err != nil {
+		return err
+	}
+	if again == fd {
+		return fmt.Errorf("the program's own file at %d was replaced", fd)
+	}
+	fmt.Println("its own file is there")
+	return unix.Close(again)
+}
+
+// forked executes f in a forked process, and returns how that ended. f makes raw calls only, as the
+// runtime is not there.
+func forked(flags uintptr, f func() (status uintptr)) (st unix.WaitStatus, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	child, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	if child == 0 {
+		_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, f(), 0, 0)
+	}
+	_, err = unix.Wait4(int(child), &st, 0, nil)
+	return st, err
+}
+
+// pacedFork rings fast, and forks.
+func pacedFork(l *library) error {
+	fd, err := openModern(device)
+	if err != nil {
+		return err
+	}
+	l.number.Store(int32(fd))
+	if err := l.tell(unsafe.Pointer(&l.number)); err != nil {
+		return err
+	}
+	var b [doorbellSize]byte
+	quick, err := l.until()
+	if err != nil {
+		return err
+	}
+	child, err := forked(0, func() uintptr {
+		for _, n := range [...]uintptr{doorbellSize / 2, doorbellSize} {
+			if _, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(quick), uintptr(unsafe.Pointer(&b)), n); errno != 0 {
+				return uintptr(errno)
+			}
+		}
+		if l.number.Load() != int32(fd) {
+			return 255
+		}
+		return 0
+	})
+	if err != nil || child != 0 {
+		return fmt.Errorf("the child ended with %#x: %w", uint32(child), err)
+	}
+	fmt.Println("the child rings at the slow number")
+	return unix.Close(int(l.number.Load()))
 }
 
 func pacedAtOneNumber(l *library, what string) error {

@@ -67,6 +67,8 @@ var programs = map[string]func(args []string) error{
 	"pipe-until":     pipeUntil,
 	"serve-pipes":    servePipes,
 	"listeners":      manyListeners,
+	"where":          whereProgram,
+	"maps":           manyMapsProgram,
 }
 
 // check collects what differs from what was expected.

@@ -151,11 +151,19 @@ func (r *receiver) send(v verdict) {
 			r.answer.Value = 0
 		}
 	}
-	r.s.wakeUps.prepare(r.s.listener)
+	r.wakeUp()
 	switch errno := r.s.listener.Send(&r.answer); errno {
 	case 0, unix.ENOENT, unix.EINPROGRESS: // EINPROGRESS: duty.TooLong was faster
 	default:
 		r.s.log.Error("a call could not be answered", "syscall", r.n.NR, "error", errno)
+	}
+}
+
+// wakeUp is called before an answer. What answers beside the receiver, as waiting.again does, leaves
+// the listener as it is.
+func (r *receiver) wakeUp() {
+	if r.slot != nil && !r.Replaced() {
+		r.s.wakeUps.prepare()
 	}
 }
 

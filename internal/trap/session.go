@@ -117,7 +117,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 // until receiving fails. All files are closed then. The listener stays open: the program can
 // continue as long as some process holds the listener and answers. It is called once.
 func (s *Session) Serve(ctx context.Context) error {
-	if s.wakeUps.fixed = !s.listener.SyncWakeUp(true); s.wakeUps.fixed {
+	if !s.wakeUps.init(s.listener) {
 		s.log.Info("trapped calls are slow on this kernel: Linux 6.6 has a faster wake-up")
 	}
 	s.users.Add(1)

@@ -35,7 +35,7 @@ func (c *caller) Stack(most int) (s kernel.Stack, ok bool) {
 
 // Maps implements kernel.Standing.
 func (c *caller) Maps(most int) string {
-	text, err := procfs.ReadFile(procfs.Path(c.r.thread(), "maps"))
+	text, err := procfs.ReadBegin(procfs.Path(c.r.thread(), "maps"), most+1)
 	if err != nil || len(text) > most || !c.r.s.listener.Valid(c.r.n.ID) {
 		return ""
 	}

@@ -1,10 +1,6 @@
 package trap
 
-import (
-	"sync/atomic"
-
-	"github.com/gorxe/gorxe/internal/trap/notify"
-)
+import "sync"
 
 // wakeUps says where a caller wakes up that the receiver answers: on the receiver's processor
 // (notify.Listener.SyncWakeUp), or where the scheduler finds room.
@@ -18,27 +14,44 @@ import (
 // until the scheduler balances them after 4 ms. So it was under the sanitizer, whose answers take
 // longer than the peer's program takes to post next.
 type wakeUps struct {
-	fixed bool // the kernel has only one way (Linux before 6.6)
-	// A receiver that was replaced may answer at the same time. If one overwrites what the other
-	// has noted, one caller wakes up on the wrong processor.
-	busy      atomic.Bool // the receiver has not slept since its last answer
-	elsewhere atomic.Bool // what the listener does
+	listener syncer
+	// A receiver that was replaced may answer beside the next one. If the kernel got the two changes
+	// of the listener in another order than elsewhere, all calls would be slow from then on.
+	mu        sync.Mutex // a leaf lock
+	fixed     bool       // the kernel has only one way (Linux before 6.6)
+	busy      bool       // the receiver has not slept since its last answer
+	elsewhere bool       // what the listener does
+}
+
+// syncer is a notify.Listener.
+type syncer interface {
+	SyncWakeUp(on bool) bool
+	Waiting() bool
+}
+
+// init says how the first caller wakes up. It reports false if the kernel has only one way.
+func (w *wakeUps) init(l syncer) bool {
+	w.listener, w.fixed = l, !l.SyncWakeUp(true)
+	return !w.fixed
 }
 
 // handOver is called before an answer, with whether another call waits. It reports whether the
 // receiver hands its processor over to the caller.
 func (w *wakeUps) handOver(waits bool) bool {
-	slept := !w.busy.Swap(waits)
+	slept := !w.busy
+	w.busy = waits
 	return slept && !waits
 }
 
 // prepare tells the listener before an answer.
-func (w *wakeUps) prepare(l notify.Listener) {
+func (w *wakeUps) prepare() {
 	if w.fixed {
 		return
 	}
-	elsewhere := !w.handOver(l.Waiting())
-	if w.elsewhere.Swap(elsewhere) != elsewhere {
-		l.SyncWakeUp(!elsewhere)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	elsewhere := !w.handOver(w.listener.Waiting())
+	if w.elsewhere != elsewhere && w.listener.SyncWakeUp(!elsewhere) {
+		w.elsewhere = elsewhere
 	}
 }

@@ -51,8 +51,10 @@ func readable(file io.ReaderAt) bool {
 	return err == nil && names.Size <= mostNames
 }
 
-// small reports whether the sections of a file that f chooses have at most n bytes together.
-func small(file *elf.File, n uint64, chosen func(*elf.Section) bool) bool {
+// take takes the sections of a file that f chooses off what is left, if they have at most so many
+// bytes together, and reports whether it did.
+func take(file *elf.File, left *uint64, chosen func(*elf.Section) bool) bool {
+	n := *left
 	for _, s := range file.Sections {
 		if s.Type == elf.SHT_NOBITS || !chosen(s) {
 			continue
@@ -62,5 +64,6 @@ func small(file *elf.File, n uint64, chosen func(*elf.Section) bool) bool {
 		}
 		n -= s.Size
 	}
+	*left = n
 	return true
 }

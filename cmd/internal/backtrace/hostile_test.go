@@ -134,6 +134,53 @@ func TestEndless(t *testing.T) {
 	}
 }
 
+// TestManyImages: what the files of a report may take is taken once, under however many names a file
+// is mapped.
+func TestManyImages(t *testing.T) {
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	must.OK(t, os.WriteFile(first, compiled(t, "-g"), 0o755))
+	must.OK(t, os.Link(first, second))
+	one := namer{images: make(map[string]*image), left: newBudget()}
+	if im := one.open(first, 0); im == nil || im.frames == nil || im.symbols == nil || im.lines == nil {
+		t.Fatal("the program is not read whole")
+	}
+	taken := budget{mostUnwind - one.left.unwind, mostSymbols - one.left.symbols, mostDebug - one.left.debug}
+	both := namer{images: make(map[string]*image), left: taken}
+	if im := both.open(first, 0); im.frames == nil || im.symbols == nil || im.lines == nil {
+		t.Errorf("the first name gives %+v", im)
+	}
+	if im := both.open(second, 0); im.frames != nil || im.symbols != nil || im.lines != nil {
+		t.Errorf("the second name gives %d frames, %d symbols", len(im.frames), len(im.symbols))
+	}
+}
+
+// TestRules: a function with endless unwind instructions, each of which takes memory, ends a stack.
+func TestRules(t *testing.T) {
+	compiled(t) // or it skips
+	source, path := filepath.Join(t.TempDir(), "rules.s"), filepath.Join(t.TempDir(), "rules")
+	must.OK(t, os.WriteFile(source, []byte(`
+		.globl _start
+		_start:
+		.cfi_startproc
+		.rept 400000
+		.cfi_remember_state
+		.endr
+		nop
+		.cfi_endproc
+	`), 0o600))
+	if out, err := exec.Command("gcc", "-nostdlib", "-static", "-o", path, source).CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	frames := named(path, 0, hostileStack(loadedAt+0x1000))[0]
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; len(frames) == 0 || n > 16<<20 {
+		t.Errorf("%d frames took %d bytes", len(frames), n)
+	}
+}
+
 // TestLying: programs with random bytes in headers, unwind tables and debug information are named
 // somehow, or not at all.
 func TestLying(t *testing.T) {

@@ -44,7 +44,7 @@ func (n *namer) open(path string, inode uint64) *image {
 			im.loads = append(im.loads, p.ProgHeader)
 		}
 	}
-	if s := f.Section(".eh_frame"); s != nil && max(s.Size, s.FileSize) <= mostUnwind {
+	if s := f.Section(".eh_frame"); s != nil && take(f, &n.left.unwind, func(x *elf.Section) bool { return x == s }) {
 		if data, err := s.Data(); err == nil {
 			// without it, stacks end here
 			im.frames, _ = frame.Parse(data, f.ByteOrder, 0, 8, s.Addr)
@@ -62,7 +62,7 @@ func (n *namer) open(path string, inode uint64) *image {
 // describes reads the symbols and the debug information of a file into an image.
 func (n *namer) describes(im *image, f *elf.File) {
 	tables := []func() ([]elf.Symbol, error){f.Symbols, f.DynamicSymbols}
-	if !small(f, mostSymbols, isSymbols) {
+	if !take(f, &n.left.symbols, isSymbols) {
 		tables = nil
 	}
 	for _, table := range tables {
@@ -76,13 +76,8 @@ func (n *namer) describes(im *image, f *elf.File) {
 			}
 		}
 	}
-	if f.Section(".debug_info") != nil && small(f, n.debug, isDebug) && !slices.ContainsFunc(f.Sections, isPacked) {
+	if f.Section(".debug_info") != nil && !slices.ContainsFunc(f.Sections, isPacked) && take(f, &n.left.debug, isDebug) {
 		im.lines, _ = f.DWARF() // without it, functions have offsets
-		for _, s := range f.Sections {
-			if isDebug(s) {
-				n.debug -= s.Size
-			}
-		}
 	}
 }
 

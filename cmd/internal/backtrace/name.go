@@ -39,7 +39,7 @@ func nameFor(r *sanitize.Report, timeLimit time.Duration) {
 
 // name sends the frames of each stack, until that is over.
 func name(maps []string, stacks []*sanitize.Stack, lines chan<- []sanitize.Frame, over <-chan struct{}) {
-	n := namer{images: make(map[string]*image), debug: mostDebug}
+	n := namer{images: make(map[string]*image), left: newBudget()}
 	for _, text := range maps {
 		n.maps = append(n.maps, codeIn(text))
 	}

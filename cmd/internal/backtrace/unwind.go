@@ -39,7 +39,7 @@ func (m *machine) load(address uint64) (uint64, bool) {
 // up goes to the caller of the function at an address, and reports whether it is known.
 func (n *namer) up(m *machine, im *image, address uint64) bool {
 	entry, err := im.frames.FDEForPC(address)
-	if err != nil {
+	if err != nil || len(entry.Instructions)+len(entry.CIE.InitialInstructions) > mostRules {
 		return false
 	}
 	ctx, err := entry.EstablishFrame(address)
@@ -124,9 +124,14 @@ func (n *namer) calls(back uint64, im *image, entry uint64) bool {
 type namer struct {
 	maps   [][]procmaps.Mapping
 	images map[string]*image  // nil: it cannot be read
-	debug  uint64             // how much debug information may still be read
+	left   budget             // what may still be read
 	here   []procmaps.Mapping // of the stack in hand
 }
+
+// budget is how many bytes of files a report may take.
+type budget struct{ unwind, symbols, debug uint64 }
+
+func newBudget() budget { return budget{mostUnwind, mostSymbols, mostDebug} }
 
 func (n *namer) image(m *procmaps.Mapping) *image {
 	im, ok := n.images[m.Path]

@@ -150,10 +150,14 @@ func (f *File) Ended(id any, at *Stack) {
 	case o.Region != nil:
 		f.endRegion(o)
 	case o.QP != nil:
-		if n := len(o.posts); n > 0 {
-			p := o.posts[0]
+		if i := slices.IndexFunc(o.posts, func(p *post) bool { return p.unseen == 0 }); i >= 0 {
+			p, which := o.posts[i], "the oldest"
+			if i > 0 {
+				which = "one of them"
+			}
 			f.find(destroyedWhilePosted, Finding{
-				What:    fmt.Sprintf("%s was destroyed while %s of it had not completed, the oldest %s (wr_id %#x)", o, plural.Of(n, "work request"), an(p.op), p.id),
+				What: fmt.Sprintf("%s was destroyed while %s of it had not completed, %s %s (wr_id %#x)", o, plural.Of(o.underWay(), "work request"),
+					which, an(p.op), p.id),
 				Objects: []string{o.name()},
 				Places: []Place{
 					{What: "the queue pair was destroyed", Stack: at},
@@ -229,9 +233,11 @@ func (o *object) extent() string {
 
 // drop forgets the work requests of a queue pair that were not executed. s.mu is held.
 func (f *File) drop(o *object) {
-	f.s.posts -= len(o.posts)
 	for _, p := range o.posts {
 		p.done = true
+		if p.unseen == 0 {
+			f.s.posts--
+		}
 	}
 	if c := f.objects[o.QP.SendCQ]; c != nil {
 		for _, p := range o.posts {

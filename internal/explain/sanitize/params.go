@@ -21,10 +21,11 @@ const (
 	maxMaps     = 16   // lists of mappings
 	lastWrites  = 16   // of the device to a program's memory
 
+	maxPieces = 8 // of a gather or scatter list that are compared
+
 	// If races are looked for:
 	maxClaims    = 1024 // ranges
 	leftClaims   = 768  // that are left, if there is no room for another one
-	maxPieces    = 8    // of a gather list that are compared
 	maxSlots     = 128  // queue pairs whose order is known
 	maxNews      = 1024 // messages and completions that are under way
 	maxPlaces    = 256  // words that atomics change

@@ -28,6 +28,9 @@ type post struct {
 	done   bool   // it is not under way any more
 	// arrived says that the peer has the message. hash was compared then.
 	arrived bool
+	// unseen is how many requests in a row it stands for of which nothing else is known: there was
+	// no room to watch them. number is that of the first.
+	unseen int
 
 	number   uint64 // see mark
 	tells    news   // of an atomic: to the next one on its word; once executed, to its own process
@@ -123,21 +126,55 @@ func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 		return
 	}
 	p.length = remoteLength(&wr)
-	p.at, p.signaled = o.postedAt(), o.QP.SignalAll || wr.Flags&rxe.SendSignaled != 0
-	o.posts = append(o.posts, p)
 	fenced := wr.Flags&rxe.SendFence != 0
 	f.s.numbered(o, p, fenced)
-	if f.s.posts++; f.s.posts > maxPosts {
-		p.pieces, p.hashed, p.at = nil, false, nil
+	if f.s.posts >= maxPosts {
+		p.pieces, p.hashed = nil, false
 		f.s.unseen++
-	} else {
-		f.meets(o, p, fenced)
-		f.overReceives(o, p)
-		f.race(o, p)
+		f.tell(o, p)
+		o.pass(p)
+		return
 	}
+	p.at, p.signaled = o.postedAt(), o.QP.SignalAll || wr.Flags&rxe.SendSignaled != 0
+	o.posts = append(o.posts, p)
+	f.s.posts++
+	f.meets(o, p, fenced)
+	f.overReceives(o, p)
+	f.race(o, p)
 	f.tell(o, p)
 	f.connected(o, p)
 	f.countSignals(o, p)
+}
+
+// pass notes a request that there is no room to watch.
+func (o *object) pass(p *post) {
+	if n := len(o.posts); n > 0 && o.posts[n-1].unseen > 0 {
+		o.posts[n-1].unseen++
+		return
+	}
+	o.posts = append(o.posts, &post{unseen: 1, number: p.number})
+}
+
+// take takes the oldest request, and reports whether it was watched.
+func (o *object) take() (p *post, watched bool) {
+	p = o.posts[0]
+	if p.unseen > 1 {
+		p.unseen--
+		p.number++
+		return &post{number: p.number - 1}, false
+	}
+	o.posts[0] = nil
+	o.posts = o.posts[1:]
+	o.arrived = max(o.arrived-1, 0)
+	return p, p.unseen == 0
+}
+
+// underWay is how many requests have not completed.
+func (o *object) underWay() (n int) {
+	for _, p := range o.posts {
+		n += max(p.unseen, 1)
+	}
+	return n
 }
 
 // remoteLength is how many bytes of the peer's memory a request names.
@@ -223,12 +260,11 @@ func (f *File) oldest(q *rxe.QP, pushed bool) (*object, *post) {
 		}
 		return o, nil
 	}
-	p := o.posts[0]
-	o.posts[0] = nil
-	o.posts = o.posts[1:]
-	o.arrived = max(o.arrived-1, 0)
+	p, watched := o.take()
 	p.done = true
-	f.s.posts--
+	if watched {
+		f.s.posts--
+	}
 	if c := f.objects[o.QP.SendCQ]; pushed && p.signaled && c != nil {
 		c.signaled--
 	}

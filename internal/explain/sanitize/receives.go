@@ -271,10 +271,11 @@ func (f *File) over(o *object, r *receive, q *object, p *post) {
 
 func gone(o *object, r *receive) bool { return r.index < o.Receives().Popped() }
 
-// meets returns what a receive shares with pieces; nil: nothing.
+// meets returns what a receive shares with pieces; nil: nothing. A thread of the engine may do this
+// with maxReceives times as many.
 func (r *receive) meets(pieces []piece) *span {
-	for i := range r.pieces {
-		for k := range pieces {
+	for i := range min(len(r.pieces), maxPieces) {
+		for k := range min(len(pieces), maxPieces) {
 			a, b := &r.pieces[i], &pieces[k]
 			if first, end := max(a.start, b.start), min(a.start+a.length, b.start+b.length); first < end {
 				return &span{first, end - first}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
@@ -218,5 +219,39 @@ func TestReceivesBounded(t *testing.T) {
 	r.look(at(10))
 	if n := r.s.receives; n != 1 {
 		t.Errorf("%d receives are watched after all but one were taken", n)
+	}
+}
+
+// wide is a receive queue of many requests, each with as many pieces of memory, all apart.
+type wide struct {
+	queue
+	requests, pieces uint64
+}
+
+func (q *wide) Waits(from uint64, see func(uint64, *rxe.RecvWQE)) uint64 {
+	for i := from; i < q.requests; i++ {
+		var w rxe.RecvWQE
+		for k := range q.pieces {
+			w.SGL = append(w.SGL, rxe.SGE{Addr: q.pieces*i + k, Length: 1, LKey: key})
+		}
+		see(i, &w)
+	}
+	return q.requests
+}
+
+// TestWideReceives: a thread of the engine does not compare all pieces of long lists.
+func TestWideReceives(t *testing.T) {
+	took := func(pieces uint64) time.Duration {
+		r, q := newRig(t, overlappingReceives), &wide{pieces: pieces}
+		r.Made("srq", Made{Kind: "shared receive queue", Receives: func() rxe.WaitingRing { return q }}, at(4))
+		r.Made("qp2", Made{Kind: kindQP, QP: &QP{QP: r.qp, SendCQ: "cq", SRQ: "srq", Depth: depth}}, at(3))
+		q.requests = maxReceives
+		began := time.Now()
+		r.Receiving(r.qp)
+		return time.Since(began)
+	}
+	short, long := took(maxPieces), took(8*maxPieces)
+	if long > 8*short { // 64 times without a bound
+		t.Errorf("lists of %d pieces take %v, those of %d take %v", maxPieces, short, 8*maxPieces, long)
 	}
 }

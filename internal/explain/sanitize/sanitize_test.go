@@ -466,3 +466,37 @@ func TestSelection(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestManyRequests: requests that there is no room to watch take no memory and no time, and those
+// behind them are still told apart.
+func TestManyRequests(t *testing.T) {
+	const many = 1 << 20
+	r := newRig(t, "all")
+	for range many {
+		r.post(rxe.WRSend, 64, 8, rxe.SendSignaled)
+	}
+	o := r.byQP[r.qp]
+	if n := len(o.posts); n != maxPosts+1 || o.underWay() != many {
+		t.Fatalf("%d posts stand for %d requests", n, o.underWay())
+	}
+	for range many {
+		r.complete(true)
+	}
+	if len(o.posts) != 0 || r.s.posts != 0 || r.objects["cq"].signaled != 0 {
+		t.Fatalf("%d posts, %d counted, %d signaled are left", len(o.posts), r.s.posts, r.objects["cq"].signaled)
+	}
+	before := len(r.found())
+	r.post(rxe.WRSend, 64, 8, 0)
+	r.memory[64]++
+	r.complete(false)
+	if n := len(r.found()); n != before+1 {
+		t.Errorf("%d findings, before %d: %v", n, before, r.found())
+	}
+	for range maxPosts + 1 {
+		r.post(rxe.WRSend, 64, 8, rxe.SendSignaled)
+	}
+	r.Ended("qp", at(9))
+	if names := r.found(); r.s.posts != 0 || !slices.Contains(names, destroyedWhilePosted) {
+		t.Errorf("after the end %d are counted: %v", r.s.posts, names)
+	}
+}

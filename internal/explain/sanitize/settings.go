@@ -109,7 +109,7 @@ func (f *File) connected(o *object, p *post) {
 // reads is how many READs and atomics of a queue pair are under way.
 func (o *object) reads() (n int) {
 	for _, p := range o.posts {
-		if returns(p.op) {
+		if returns(p.op) && p.unseen == 0 {
 			n++
 		}
 	}

@@ -81,10 +81,13 @@ func (u portUser) String() string {
 	return name + " (sudo ss -ulpn names the program)"
 }
 
+// mostName is how much is read of a command, of which each process says what it likes.
+const mostName = 4096
+
 // commandName is the name by which a process was started. A daemon of gorxe run executes
 // /proc/self/exe, so the kernel knows it as exe.
 func commandName(pid int) string {
-	words, _ := os.ReadFile(procfs.Path(pid, "cmdline")) // one that has ended, or has none
+	words, _ := procfs.ReadBegin(procfs.Path(pid, "cmdline"), mostName) // one that has ended, or has none
 	if name, _, _ := strings.Cut(string(words), "\x00"); name != "" {
 		return oneLine(filepath.Base(name))
 	}

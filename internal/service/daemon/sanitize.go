@@ -181,7 +181,7 @@ func (w *watcher) Rings(q *rxe.QP, at *provider.At) {
 		return
 	}
 	maps := func(most int) string {
-		text, err := procfs.ReadFile(procfs.Path(at.PID, "maps"))
+		text, err := procfs.ReadBegin(procfs.Path(at.PID, "maps"), most+1)
 		if err != nil || len(text) > most {
 			return ""
 		}

@@ -33,17 +33,24 @@ func Readlink(path string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// ReadFile returns the content of a short file of /proc. os.ReadFile would make six more system
-// calls, to find out whether such a file can be polled.
-func ReadFile(path string) ([]byte, error) {
+// mostBytes is more than a short file of /proc has: 65,536 groups in /proc/PID/status take 720 KiB.
+const mostBytes = 1 << 20
+
+// ReadFile returns the content of a short file of /proc.
+func ReadFile(path string) ([]byte, error) { return ReadBegin(path, mostBytes) }
+
+// ReadBegin returns at most so many bytes of the beginning of a file of /proc. A program may make
+// some of them as long as it likes, as its maps. os.ReadFile would also make six more system calls,
+// to find out whether such a file can be polled.
+func ReadBegin(path string, most int) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd) //nolint:errcheck // nothing was written
-	b := make([]byte, 0, pathMax)
-	for {
-		n, err := unix.Read(fd, b[len(b):cap(b)])
+	b := make([]byte, 0, min(pathMax, most))
+	for len(b) < most {
+		n, err := unix.Read(fd, b[len(b):min(cap(b), most)])
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -56,6 +63,7 @@ func ReadFile(path string) ([]byte, error) {
 			b = slices.Grow(b, len(b))
 		}
 	}
+	return b, nil
 }
 
 // Status is what /proc/PID/status says of a thread.

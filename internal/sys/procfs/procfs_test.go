@@ -43,6 +43,11 @@ func TestReadFile(t *testing.T) {
 	if got, err := ReadFile(path); err != nil || !bytes.Equal(got, long) {
 		t.Errorf("%d of %d bytes, %v", len(got), len(long), err)
 	}
+	for _, most := range []int{0, 1, pathMax, pathMax + 1, len(long) - 1} {
+		if got, err := ReadBegin(path, most); err != nil || !bytes.Equal(got, long[:most]) {
+			t.Errorf("the first %d bytes: %d, %v", most, len(got), err)
+		}
+	}
 	if got, err := ReadFile(Path(os.Getpid(), "status")); err != nil || !bytes.HasPrefix(got, []byte("Name:")) {
 		t.Errorf("%q, %v", got, err)
 	}

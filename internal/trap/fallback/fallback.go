@@ -26,6 +26,7 @@ func Serve(l, calls *os.File, fds filter.Range, flush Flush) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	f := fallback{l: notify.Listener(l.Fd()), fds: fds, flush: flush}
+	f.l.SyncWakeUp(true) // the listener is as the other process left it
 	if calls == nil {
 		f.orphansSoon()
 	} else if err := f.handedOver(calls); err != nil {

@@ -145,8 +145,12 @@ func (l Listener) SyncWakeUp(on bool) bool {
 	if on {
 		flags = unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
 	}
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), notifSetFlags, flags)
-	return errno == 0
+	for {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), notifSetFlags, flags)
+		if errno != unix.EINTR { // it may wait for the lock of the listener
+			return errno == 0
+		}
+	}
 }
 
 // Waiting reports whether a call waits to be received.
