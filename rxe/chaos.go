@@ -21,9 +21,6 @@ type Chaos struct {
 // NewChaos returns the Chaos of a seed, for the queue pairs of one program.
 func NewChaos(seed uint64) *Chaos { return &Chaos{seed: seed} }
 
-// Seed returns the seed.
-func (c *Chaos) Seed() uint64 { return c.seed }
-
 // lateness is one thing that chaos delays.
 type lateness uint8
 
