@@ -82,7 +82,8 @@ func Assign(lab *labfile.Lab, command, on []string) error {
 	return nil
 }
 
-// give gives the command to the hosts that on names, or to those that have none.
+// give sets the command of the hosts named in on. If on is empty, it sets that of each host without
+// a command.
 func give(lab *labfile.Lab, command, on []string) {
 	for i := range lab.Hosts {
 		h := &lab.Hosts[i]
