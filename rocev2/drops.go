@@ -8,10 +8,9 @@ import (
 	"sync"
 )
 
-// drops counts the packets that the kernel dropped at the port's sockets. A socket counts
-// those that found no room together with those that its filter dropped. The network namespace
-// counts the former alone, for all of its sockets: of what a socket dropped, at most that many
-// found no room.
+// drops counts the packets that the kernel dropped at the port's sockets. A socket has one counter
+// for packets without room and packets that its filter dropped. The network namespace counts
+// packets without room only, but of all of its sockets: an upper limit for the port's.
 type drops struct {
 	mu     sync.Mutex
 	files  []*os.File // nil: unknown, and all count as lost

@@ -89,8 +89,8 @@ func (b *recvBatch) reset() {
 	}
 }
 
-// ask sets how many messages to ask for next. It assumes that they are as long as
-// those of the last call, which had so many bytes together.
+// ask sets how many messages to ask for next. octets is the length of all messages of the last
+// call. The next ones are assumed to be as long.
 func (b *recvBatch) ask(octets int) {
 	mean := octets/b.n + 1
 	b.want = min(max(recvBatchBytes/mean, 1), recvBatchLen)

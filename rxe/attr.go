@@ -118,10 +118,11 @@ type QPInitAttr struct {
 	Reports Reports
 	// Observer, if not nil, sees what the QP does with memory.
 	Observer Observer
-	// Frames says where the frames of a QPRaw go, and how it wants those that it gets. It is nil
-	// for other types.
+	// Frames says where a QPRaw sends its frames, and in which form it receives them. It is nil for
+	// other types.
 	Frames *FrameInit
-	// User is whose queue pair it is: users share what Config.Filter has room for. It is compared.
+	// User is the owner of the queue pair; any comparable value. Users share the room of
+	// Config.Filter.
 	User any
 	// Owner is what QP.Owner returns. The engine does not look at it.
 	Owner any

@@ -21,9 +21,6 @@ type Chaos struct {
 // NewChaos returns the Chaos of a seed, for the queue pairs of one program.
 func NewChaos(seed uint64) *Chaos { return &Chaos{seed: seed} }
 
-// Seed returns the seed.
-func (c *Chaos) Seed() uint64 { return c.seed }
-
 // lateness is one thing that chaos delays.
 type lateness uint8
 
@@ -94,8 +91,8 @@ func (q *QP) postpones(wqe *sendEntry) bool {
 	return true
 }
 
-// untilSplit returns how many packets of wqe, from packet number index on, come before chaos has it
-// wait. A message waits once in its middle, so that its source is read at two times.
+// untilSplit returns how many packets chaos lets wqe send, from packet number index on, before the
+// message waits. It waits once, in its middle: so its source is read at two times.
 func (wqe *sendEntry) untilSplit(index uint32) uint32 {
 	if f := wqe.fault; f != nil && f.splitAt > index {
 		return f.splitAt - index

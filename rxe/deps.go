@@ -34,7 +34,7 @@ type WorkFaults interface {
 	// not ask. Work is also asked about each message that would complete a receive work request.
 	Work(q *QP, op WCOpcode) WorkFault
 	// NoReceive is asked about each message that needs a receive work request, each time it
-	// arrives. If it reports true, none is posted as far as the message can see.
+	// arrives. True: the message is answered as if none were posted.
 	NoReceive(q *QP) bool
 }
 

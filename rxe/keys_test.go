@@ -293,8 +293,8 @@ func TestRereg(t *testing.T) {
 		t.Errorf("old key: %v", r)
 	}
 	ref, r := q2.remoteAccess(q2.pd, mr.RKey(), 0x2001, 1, AccessRemoteWrite)
-	if r != keyOK || ref.va != 0x9001 || mr.Length() != 0x10 {
-		t.Errorf("new translation: %v at %x, length %x", r, ref.va, mr.Length())
+	if r != keyOK || ref.va != 0x9001 || mr.reg.Load().length != 0x10 {
+		t.Errorf("new translation: %v at %x, length %x", r, ref.va, mr.reg.Load().length)
 	}
 	ref.release()
 	d.must(mr.Dereg())

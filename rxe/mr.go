@@ -116,14 +116,6 @@ func (mr *MR) currentKey() uint32 {
 	return 0
 }
 
-// Length returns the bytes registered; 0 after Dereg.
-func (mr *MR) Length() uint64 {
-	if reg := mr.reg.Load(); reg != nil {
-		return reg.length
-	}
-	return 0
-}
-
 // access checks a range. If access is granted, it keeps the region in use.
 func (mr *MR) access(q *QP, pd *PD, key uint32, va, n uint64, need Access) (regionRef, keyReason) {
 	for {

@@ -52,9 +52,6 @@ func (d *Device) Subdevice(lower map[Limit]uint64, watch LimitWatch) (*Subdevice
 	return s, nil
 }
 
-// Device returns the device.
-func (s *Subdevice) Device() *Device { return s.dev }
-
 // Attr returns capabilities and limits (ibv_query_device_ex).
 func (s *Subdevice) Attr() DeviceAttr { return s.attr }
 

@@ -98,9 +98,6 @@ func (x *XRCD) Users() int {
 	return x.users
 }
 
-// Device returns the domain's device.
-func (x *XRCD) Device() *Device { return x.dev }
-
 // CreateTarget makes an XRC target in RESET. It uses nothing of init but Faults, Reports, User and
 // Owner: a target has neither queues nor a protection domain. It delivers nothing late (Chaos).
 func (s *Subdevice) CreateTarget(x *XRCD, init QPInitAttr) (*QP, error) {
@@ -140,9 +137,6 @@ func (q *QP) release() bool {
 	return q.opens == 0
 }
 
-// XRCD returns the XRC domain of a target; nil: the QP is not a target. It takes no lock.
-func (q *QP) XRCD() *XRCD { return q.xrcd }
-
 // xrcSRQ is what an SRQ of XRC has; all zero for another one.
 type xrcSRQ struct {
 	xrcd *XRCD
@@ -153,12 +147,6 @@ type xrcSRQ struct {
 // Num returns the number of an SRQ of XRC, by which requests name it (ibv_get_srq_num). It is 0 for
 // other SRQs.
 func (s *SRQ) Num() uint32 { return s.xrc.num }
-
-// CQ returns where the receives of an SRQ of XRC complete; nil: it is another SRQ.
-func (s *SRQ) CQ() *CQ { return s.xrc.cq }
-
-// XRCD returns the domain of an SRQ of XRC; nil: it is another SRQ.
-func (s *SRQ) XRCD() *XRCD { return s.xrc.xrcd }
 
 // use adds n to the users of what the SRQ refers to. The caller holds dev.mu.
 func (x *xrcSRQ) use(n int) {

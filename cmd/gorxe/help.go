@@ -56,7 +56,7 @@ func child(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// manualCmd is for those that make packages.
+// manualCmd writes the manual pages, for packages of distributions.
 type manualCmd struct {
 	Dir string `arg:"" help:"Directory for man1 and man7, as /usr/share/man."`
 }

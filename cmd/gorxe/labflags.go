@@ -8,8 +8,8 @@ import (
 	"github.com/gorxe/gorxe/internal/service/keeper"
 )
 
-// whyVerdict is what says why something failed on a host of gorxe lab or pair --hosts, where
-// --explain does not go; whyNone is for a lab that has it.
+// whyVerdict is the option that tells a user of gorxe lab or pair --hosts why something failed:
+// --explain does not work there. whyNone: the user has given it already.
 const (
 	whyVerdict = "--verdict DIR"
 	whyNone    = "none"

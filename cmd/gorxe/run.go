@@ -26,7 +26,7 @@ type deviceFlags struct {
 	LogLevel  string          `name:"log-level" enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" predictor:"level" help:"debug, info, warn or error."`
 }
 
-// privateFlag is one of run and pair.
+// privateFlag is the flag --private, which run and pair have.
 type privateFlag struct {
 	Private bool `help:"A daemon and a socket of its own, and free loopback addresses for the devices unless --device says where they are. So runs of several users, and parallel jobs, do not meet. The programs find the address of the first device in $$GORXE_ADDRESS."`
 }

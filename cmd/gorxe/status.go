@@ -254,7 +254,7 @@ func writeGIDs(w io.Writer, devices []proto.DeviceStatus) {
 	}
 }
 
-// congestionWidth is what a line of 80 columns has for the parameters of ECN.
+// congestionWidth is the number of columns for the parameters of ECN, so that a line has 80.
 const congestionWidth = 68
 
 // shortGID writes a GID as an IPv6 address is written.
@@ -299,7 +299,7 @@ func writeProcesses(w io.Writer, st *proto.Status) {
 	}
 }
 
-// doorbellsWidth is what a line of 80 columns has for how doorbells come.
+// doorbellsWidth is the number of columns for how doorbells arrive, so that a line has 80.
 const doorbellsWidth = 56
 
 // writeDoorbells says how they reach the devices.
@@ -363,7 +363,7 @@ func stateColor(p paint, state string) string {
 	return state
 }
 
-// countersWidth is what a line of 80 columns has for counters.
+// countersWidth is the number of columns for counters, so that a line has 80.
 const countersWidth = 60
 
 // files yields the open devices of all processes.

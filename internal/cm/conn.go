@@ -146,14 +146,8 @@ func (c *Conn) LocalCommID() uint32 { return c.commID }
 // in, it is the request ID.
 func (c *Conn) RemoteCommID() uint32 { return c.peer.commID }
 
-// RemoteQPN returns the peer's queue pair: that of its REQ, REP or successful SIDR_REP.
-func (c *Conn) RemoteQPN() wire.QPN { return c.peer.qpn }
-
 // LocalQPN returns the queue pair that Connect or Accept named.
 func (c *Conn) LocalQPN() wire.QPN { return c.qp.localQPN }
-
-// Service returns the service ID.
-func (c *Conn) Service() uint64 { return c.service }
 
 // Path returns the address of the peer.
 func (c *Conn) Path() rxe.AHAttr { return c.path }

@@ -23,9 +23,6 @@ func (m *Machine) Listen(service uint64, handle func(now rxe.Time, c *Conn, req 
 	return l, nil
 }
 
-// Service returns the service ID.
-func (l *Listener) Service() uint64 { return l.service }
-
 // Close ends the listener. Connections that its handler took are not affected.
 func (l *Listener) Close() {
 	if l.m.listeners[l.service] == l {

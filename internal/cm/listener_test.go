@@ -36,7 +36,7 @@ func TestListen(t *testing.T) {
 	old := &Listener{m: r.m, service: testService}
 	l := r.listen()
 	old.Close()
-	if r.m.listeners[testService] != l || l.Service() != testService {
+	if r.m.listeners[testService] != l || l.service != testService {
 		t.Error("a closed listener closed another one")
 	}
 	// What a listener's handler took outlives the listener.
@@ -206,7 +206,7 @@ func TestRequest(t *testing.T) {
 			got.RetryCount != want.RetryCount || got.RNRRetryCount != want.RNRRetryCount || got.FlowControl || got.SRQ || got.Lookup {
 			t.Errorf("request %+v, want %+v", got, want)
 		}
-		if c.Active() || c.Service() != testService || c.RemoteCommID() != peerID || c.RemoteQPN() != clientQPN || c.LocalCommID() == 0 {
+		if c.Active() || c.service != testService || c.RemoteCommID() != peerID || c.peer.qpn != clientQPN || c.LocalCommID() == 0 {
 			t.Errorf("connection %+v", c)
 		}
 		return take

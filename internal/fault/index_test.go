@@ -75,7 +75,7 @@ func TestIndexOrder(t *testing.T) {
 		var ids []uint64
 		list, _ := s.Packet(p, false, nil)
 		for i := range list {
-			ids = append(ids, list[i].Number())
+			ids = append(ids, list[i].of.id)
 		}
 		if want := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; !slices.Equal(ids, want) {
 			t.Errorf("rules %v fire, want %v", ids, want)

@@ -21,9 +21,6 @@ func (h *Hit) Payer() Payer { return h.of.payer }
 // Ended reports whether the rule was removed.
 func (h *Hit) Ended() bool { return h.of.ended.Load() }
 
-// Number returns the rule's number in its set.
-func (h *Hit) Number() uint64 { return h.of.id }
-
 // Label returns the rule's number, with its text.
 func (h *Hit) Label() string { return h.of.label() }
 

@@ -186,7 +186,7 @@ func (s *Station) send(f *ether.Frame, as *sending) {
 	s.segment.forward(f, s, as)
 }
 
-// sniff gives a frame that is sent to those that want all.
+// sniff gives a frame that the station sends to its flows of type Sniffer.
 func (s *Station) sniff(f *ether.Frame) {
 	var room [4]ether.Delivery
 	s.mu.RLock()

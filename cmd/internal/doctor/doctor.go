@@ -71,7 +71,6 @@ type Host struct {
 	Files fs.FS
 	// Release is the kernel's, as uname -r prints it.
 	Release string
-	UID     int
 	// CPUs is how many processors the process may use.
 	CPUs int
 	// TracesAll reports whether the process has CAP_SYS_PTRACE.
@@ -144,7 +143,6 @@ func ThisHost() (*Host, error) {
 	return &Host{
 		Files:         os.DirFS("/"),
 		Release:       unix.ByteSliceToString(name.Release[:]),
-		UID:           os.Geteuid(),
 		CPUs:          runtime.NumCPU(),
 		TracesAll:     procfs.Capabilities(os.Getpid())&(1<<unix.CAP_SYS_PTRACE) != 0,
 		OpenFiles:     files.Max,

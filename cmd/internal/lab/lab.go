@@ -82,7 +82,8 @@ func Assign(lab *labfile.Lab, command, on []string) error {
 	return nil
 }
 
-// give gives the command to the hosts that on names, or to those that have none.
+// give sets the command of the hosts named in on. If on is empty, it sets that of each host without
+// a command.
 func give(lab *labfile.Lab, command, on []string) {
 	for i := range lab.Hosts {
 		h := &lab.Hosts[i]
@@ -119,7 +120,6 @@ type run struct {
 	// closed when the program of a host, and so its daemon, has begun
 	begun map[string]chan struct{}
 	ready map[string]chan struct{} // closed when that program is ready
-	fail  context.CancelCauseFunc
 	// lasting are the programs that are not in the background.
 	lasting sync.WaitGroup
 
@@ -167,7 +167,6 @@ func Run(ctx context.Context, c Config) (ends []End, err error) {
 func (r *run) programs(ctx context.Context) ([]End, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	r.fail = fail
 	behind, end := context.WithCancel(ctx) // of programs in the background
 	defer end()
 	var ends []End

@@ -17,10 +17,10 @@ import (
 )
 
 // Merge joins the captures of the hosts' daemons to one, which has an interface for each link of a
-// host. A packet between two hosts is in both of their captures. The merged one has it once, as the
-// host saw it that comes first in the file of the lab, at the link of this host. So it is what one
-// device saw of each connection, as a checker expects. max bounds the bytes of the packets, unless
-// it is 0; Merge returns how many packets came later. A path that is empty is no capture.
+// host. A packet between two hosts is in the captures of both. The merged capture has it once: as
+// the host saw it that the lab's file names first. A checker expects that, because a device sees
+// each packet of a connection once. max bounds the bytes of the packets, unless it is 0; Merge
+// returns how many packets it left out. A path that is empty is no capture.
 func Merge(lab *labfile.Lab, paths []string, to io.Writer, max uint64) (leftOut uint64, err error) {
 	where := make(map[netip.Addr]place)
 	for i := range lab.Hosts {

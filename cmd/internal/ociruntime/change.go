@@ -2,10 +2,10 @@ package ociruntime
 
 import "encoding/json"
 
-// Change is what this runtime does to the specification of a container (OCI Runtime Specification,
-// config.md), for those that change it by other means than a bundle. binary is gorxe on the host,
-// and sockets the directory where daemons of network namespaces have their sockets. A container
-// that needs no device stays as it is.
+// Change changes the specification of a container (OCI Runtime Specification, config.md) as this
+// runtime does. Callers that have no bundle use it, such as plugins of NRI. binary is the path of
+// gorxe on the host. In the directory sockets are the sockets of the network namespaces' daemons. A
+// container that needs no device stays as it is.
 func Change(config []byte, binary, sockets string) ([]byte, error) {
 	s, err := decode(config)
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // listeners returns where these processes listen: the number of each TCP port, and "" for a Unix
-// socket. The daemon may be among them: its socket is one of except.
+// socket. except are sockets to leave out, because the daemon may be among the processes.
 func listeners(pids []int, except []string) (ports []string) {
 	for _, pid := range pids {
 		inodes := listening(pid, except)

@@ -91,8 +91,8 @@ func bad(e *proto.ProcessEnd) bool {
 	return !e.Stopped && (e.Signal != "" || e.Status != nil && *e.Status != 0)
 }
 
-// notable are the ends that the page names: the bad ones, those by gorxe, and those that an error
-// came after.
+// notable returns the ends of processes that the page names: bad ends, ends that gorxe caused, and
+// ends that an error followed.
 func (r *Run) notable() (list []*proto.ProcessEnd) {
 	var last time.Time
 	for _, x := range r.records() {

@@ -19,9 +19,7 @@ import (
 // Config says what a Manager works with.
 type Config struct {
 	Resolver Resolver
-	Now      func() rxe.Time // nil: the monotonic clock
-	Log      *slog.Logger    // nil: nothing is logged
-	Limits   cm.Limits       // of each device; zero fields have defaults
+	Log      *slog.Logger // nil: nothing is logged
 }
 
 // Manager has the IDs of a network namespace, and a connection manager for each device.
@@ -71,14 +69,12 @@ func Open(log *slog.Logger) (*Manager, error) {
 
 // New starts a Manager without devices. The caller closes it.
 func New(cfg Config) *Manager {
+	start := time.Now()
 	m := &Manager{
-		resolver: &openResolver{Resolver: cfg.Resolver}, now: cfg.Now, log: cfg.Log, limits: cfg.Limits,
+		resolver: &openResolver{Resolver: cfg.Resolver}, log: cfg.Log,
+		now: func() rxe.Time { return rxe.Time(time.Since(start)) + 1 },
 		ids: make(map[*ID]struct{}), idsOf: make(map[any]int), ports: newPortSpaces(), armed: never,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), watch: standby.NewWatch(standby.CallLimit),
-	}
-	if m.now == nil {
-		start := time.Now()
-		m.now = func() rxe.Time { return rxe.Time(time.Since(start)) + 1 }
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)

@@ -4,17 +4,16 @@ import "github.com/gorxe/gorxe/internal/cm"
 
 // Usage is what a Manager remembers.
 type Usage struct {
-	IDs     int
-	Ports   int      // that IDs have
-	Queries int      // address resolutions under way
-	CM      cm.Usage // of all devices
+	IDs   int
+	Ports int      // that IDs have
+	CM    cm.Usage // of all devices
 }
 
 // Usage returns what the Manager remembers.
 func (m *Manager) Usage() Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	u := Usage{IDs: len(m.ids), Ports: len(m.ports.owners), Queries: len(m.queries)}
+	u := Usage{IDs: len(m.ids), Ports: len(m.ports.owners)}
 	for _, d := range m.devices {
 		one := d.machine.Usage()
 		u.CM.Conns += one.Conns

@@ -57,9 +57,6 @@ func (m *builder) device(d *Device) {
 	m.handle(d)
 	m.u32(attrPortIndex, ports)
 	m.u64(attrCapFlags, d.CapFlags)
-	if d.FWVersion != "" {
-		m.text(attrFWVersion, d.FWVersion)
-	}
 	m.u64(attrNodeGUID, d.NodeGUID)
 	m.u64(attrSysImageGUID, d.SysImageGUID)
 	m.u8(attrDevNodeType, d.NodeType)

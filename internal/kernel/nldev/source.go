@@ -21,7 +21,6 @@ type Device struct {
 	Index                  uint32
 	Name                   string
 	CapFlags               uint64
-	FWVersion              string // empty: none
 	NodeGUID, SysImageGUID uint64 // most significant byte first, as printed
 	NodeType               uint8
 	Protocol               string // roce

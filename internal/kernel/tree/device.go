@@ -94,9 +94,6 @@ type PortInfo struct {
 	LinkLayer   uint8  // 1: InfiniBand, 2: Ethernet
 	ActiveWidth uint8  // 1, 2, 4, 8, 16: 1X, 4X, 8X, 12X, 2X
 	ActiveSpeed uint32 // 1: SDR … 256: XDR
-	LMC         uint8
-	SMSL        uint8
-	LID, SMLID  uint16
 	CapMask     uint32
 
 	// GIDTableLen is how many entries the table has; it must not change. GIDs may

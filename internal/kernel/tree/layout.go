@@ -280,10 +280,9 @@ func (b *builder) port(dir string, d *Device) {
 	show("state", (*PortInfo).state)
 	show("phys_state", (*PortInfo).physState)
 	show("link_layer", (*PortInfo).linkLayer)
-	show("lid", func(p *PortInfo) string { return fmt.Sprintf("0x%x\n", p.LID) })
-	show("lid_mask_count", func(p *PortInfo) string { return decimal(uint64(p.LMC)) })
-	show("sm_lid", func(p *PortInfo) string { return fmt.Sprintf("0x%x\n", p.SMLID) })
-	show("sm_sl", func(p *PortInfo) string { return decimal(uint64(p.SMSL)) })
+	for _, none := range [][2]string{{"lid", "0x0"}, {"lid_mask_count", "0"}, {"sm_lid", "0x0"}, {"sm_sl", "0"}} { // Ethernet has none
+		show(none[0], func(*PortInfo) string { return none[1] + "\n" })
+	}
 	show("cap_mask", func(p *PortInfo) string { return fmt.Sprintf("0x%08x\n", p.CapMask) })
 	b.file(dir+"/rate", 0o444, func() (string, error) {
 		p := d.Port()

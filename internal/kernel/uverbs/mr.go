@@ -67,8 +67,8 @@ func (r *mrRes) set(to region) {
 	r.region = to
 }
 
-// rkey is the key for peers: none without a right for them (rxe_mr_init), unless the driver has it
-// so.
+// rkey returns the key for peers. A region without a remote right has none (rxe_mr_init), except
+// on a device where it equals the local key.
 func (r *mrRes) rkey() uint32 {
 	const remote = rxe.AccessRemoteRead | rxe.AccessRemoteWrite | rxe.AccessRemoteAtomic |
 		rxe.AccessFlushGlobal | rxe.AccessFlushPersist

@@ -52,7 +52,6 @@ type Collector struct {
 	start   time.Time
 	started bool
 	chosen  uint64
-	unseen  uint64                // packets of flows beyond maxStreams
 	later   []conformance.Finding // about packets that are not kept
 	dropped uint64                // findings beyond those
 	deeds   deeds                 // of fault rules
@@ -104,7 +103,6 @@ func (c *Collector) add(p *capture.Packet, v *conformance.Verdict) {
 	s := c.streams[key]
 	if s == nil {
 		if len(c.order) == maxStreams {
-			c.unseen++
 			return
 		}
 		s = &stream{flow: v.Flow}

@@ -14,7 +14,6 @@ import (
 type completionQueue struct {
 	c      *userContext
 	handle uint32
-	cq     *rxe.CQ
 	ring   *cqRing
 }
 
@@ -88,8 +87,7 @@ func (q *completionQueue) Entries() int { return q.ring.entries() }
 func (q *completionQueue) Waiting() int { return q.ring.Waiting() }
 
 // Created implements provider.CQ. The number is for the registers: 0 would look like no number.
-func (q *completionQueue) Created(u provider.UData, cq *rxe.CQ) error {
-	q.cq = cq
+func (q *completionQueue) Created(u provider.UData, _ *rxe.CQ) error {
 	r := q.ring
 	r.label.index = q.c.labels.add(q.c.pages.file, label{kind: labelCQ, identity: identityOf(r.space), buf: r.buf, record: r.record,
 		mask: r.mask, user: uint32(r.shift)})

@@ -90,9 +90,6 @@ var ConnectX6 = Profile{
 	MaxQP: 1 << 17, MaxPD: 1 << 23, MaxResRdAtom: 1 << 21,
 }
 
-// Profiles lists the profiles, the oldest adapter first.
-func Profiles() []Profile { return slices.Clone(profiles) }
-
 // Find returns a profile: its name, and behind each "+" a word of a quirk.
 func Find(text string) (Profile, error) {
 	name, words, more := strings.Cut(text, "+")

@@ -17,7 +17,7 @@ func TestProfiles(t *testing.T) {
 	firmware := regexp.MustCompile(`^[0-9]{2}\.[0-9]{2}\.[0-9]{4}$`)
 	// The kernel's first number of a firmware's version names the kind of adapter.
 	major := map[uint32]string{4119: "16.", 4123: "20.", 4125: "22.", 4129: "28.", 41692: "32."}
-	for _, p := range Profiles() {
+	for _, p := range profiles {
 		if names[p.Name] || p.Name != strings.ToLower(p.Name) || strings.ContainsAny(p.Name, ",= ") {
 			t.Errorf("the name %q", p.Name)
 		}
@@ -87,7 +87,7 @@ func TestQuirks(t *testing.T) {
 			t.Errorf("%s is found as %+v, %v, and not %+v", got, again, err, p)
 		}
 	}
-	for _, p := range Profiles() {
+	for _, p := range profiles {
 		// 64 bytes of sysfs's node_desc, with the name of the model
 		for _, q := range quirks {
 			*q.of(&p.Quirks) = true

@@ -2,7 +2,6 @@ package ether
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 
 	"github.com/gorxe/gorxe/wire/checksum"
 )
@@ -72,12 +71,4 @@ func (f *Frame) SetSums(ip, l4 bool) {
 	if covered, field, ok := f.l4(); ok && l4 {
 		binary.BigEndian.PutUint16(covered[field:], f.l4Sum(covered, field))
 	}
-}
-
-// FCSSize is the size of the frame check sequence.
-const FCSSize = 4
-
-// AppendFCS appends the frame check sequence (IEEE 802.3, 3.2.9).
-func AppendFCS(frame []byte) []byte {
-	return binary.LittleEndian.AppendUint32(frame, crc32.ChecksumIEEE(frame))
 }

@@ -73,8 +73,8 @@ type payer struct{ *quota.Budget }
 func (p payer) TakeBytes(n int64) bool { return p.TakeNow(quota.Cost{Memory: n}) == nil }
 func (p payer) GiveBytes(n int64)      { p.Give(quota.Cost{Memory: n}) }
 
-// pay makes the budget pay for the rules of a message, which come to those of the messages before
-// it.
+// pay makes the budget pay for more, the rules of a message. texts are the rules of the messages
+// before it.
 func (r *faultRules) pay(texts, more []string) error {
 	if len(texts)+len(more) > fault.MaxRules {
 		return fmt.Errorf("more than %d fault rules", fault.MaxRules)

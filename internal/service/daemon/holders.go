@@ -31,8 +31,8 @@ func (s *Server) holders(uid uint32) string {
 	return ". Programs that use it: " + strings.Join(names, ", ")
 }
 
-// holders names the processes that keep a session: those that have a device open, or else those
-// that its keeper has, or else its command.
+// holders names the processes that keep a session: those with an open device. Without any, it names
+// the processes of the session's keeper, and without those the command.
 func (n *session) holders() (names []string) {
 	seen := make(map[int]bool)
 	add := func(pid int) {

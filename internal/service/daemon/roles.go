@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// role is a process that has said what it is, and stands for those that it starts.
+// role is a process that has told the daemon its role. Its descendants have the same role.
 type role struct {
 	pid     int
 	stopped bool

@@ -51,7 +51,7 @@ func (c *canary) note(list ...arrival) {
 	}
 }
 
-// hear begins to handle a notice from a front that has recorded so many notices.
+// hear begins to handle a notice. heard is how many notices its front has recorded.
 func (c *canary) hear(heard int) {
 	c.seen = slices.DeleteFunc(c.seen, func(s sighting) bool {
 		if c.in.isLoud(s.Signal) && (c.settled < s.notice || heard < c.settled) {

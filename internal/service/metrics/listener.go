@@ -13,7 +13,7 @@ import (
 // no longer than others.
 const sendBuffer = 1 << 20
 
-// moment is what a connection has for its request, however many come after it.
+// moment is how long a connection may take to send its request before a newer one may replace it.
 const moment = 200 * time.Millisecond
 
 // listener accepts connections and keeps maxConnections of them. A further one takes the place of
