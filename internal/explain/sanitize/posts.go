@@ -354,9 +354,9 @@ func (f *File) Completed(q *rxe.QP, wc rxe.WC, pushed bool) {
 }
 
 // arrive compares the message that a receive is about to complete, and the requests before it. The
-// program at the other end may answer it, by which the sender knows that it has come: the device
-// reads the buffer no more, or sends again what changes nothing (IBA 9.7.5.1.2). If messages may be
-// lost, or the sender is of another run, it is not known which ones have come: it may be all.
+// program at the other end may answer it, by which the sender knows that it has come. What the
+// device sends again then changes nothing: the peer drops duplicates. If messages may be lost, or the
+// sender is of another run, it is not known which ones have come: it may be all.
 func (f *File) arrive(q *rxe.QP, wc *rxe.WC) {
 	if !f.s.selected[sendBufferChanged] {
 		return
