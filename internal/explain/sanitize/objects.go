@@ -66,6 +66,7 @@ type object struct {
 	signaled  int    // of a CQ: signaled requests under way
 	saidSmall bool
 	settings  settings // of a QP
+	fresh     int      // of a QP: step of the session in which it was made, or reset
 	recv      receives // of a QP or an SRQ
 	order
 }
@@ -114,6 +115,7 @@ func (f *File) Made(id any, m Made, at *Stack) {
 	case m.Region != nil:
 		f.s.regions[keyName{f.device, m.Number}] = o
 	case m.QP != nil:
+		o.fresh = f.s.step()
 		f.byQP[m.QP.QP] = o
 		f.s.qps[qpName{f.device, wire.QPN(m.Number)}] = o
 	}

@@ -202,10 +202,7 @@ func (s *Session) forget(o *object) {
 
 // heard returns what a received message tells. s.mu is held.
 func (f *File) heard(o *object, wc *rxe.WC) news {
-	from := f.s.peer(o)
-	if o.QP.QP.Type() == rxe.QPUD {
-		from = f.s.only(func(p *object) bool { return wire.QPN(p.Number) == wc.SrcQP })
-	}
+	from := f.s.sender(o, wc)
 	if from == nil || len(from.messages) == 0 {
 		return news{slot: -1, all: true}
 	}
@@ -244,6 +241,14 @@ func (s *Session) peer(o *object) *object {
 		return p
 	}
 	return s.only(back)
+}
+
+// sender returns the queue pair that has sent a message to o; nil: as of peer.
+func (s *Session) sender(o *object, wc *rxe.WC) *object {
+	if o.QP.QP.Type() == rxe.QPUD {
+		return s.only(func(p *object) bool { return wire.QPN(p.Number) == wc.SrcQP })
+	}
+	return s.peer(o)
 }
 
 // received notes the completion of a receive.

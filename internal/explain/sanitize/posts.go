@@ -379,7 +379,7 @@ func (f *File) Accessed(q *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
 func (f *File) Completed(q *rxe.QP, wc rxe.WC, pushed bool) {
 	if wc.Opcode&rxe.WCRecv != 0 {
 		if wc.Status == rxe.WCSuccess {
-			f.arrive(q)
+			f.arrive(q, &wc)
 		}
 		f.received(q, &wc)
 		return
@@ -390,35 +390,36 @@ func (f *File) Completed(q *rxe.QP, wc rxe.WC, pushed bool) {
 }
 
 // arrive compares the message that a receive is about to complete, and the requests before it. The
-// program at the other end may answer it, by which the sender knows that it has come: a repeated
-// packet changes nothing (IBA 9.7.5.1.2). Of a peer in another run it is not known which messages
-// have come. So a message from there may be the answer to each one of this queue pair.
-func (f *File) arrive(q *rxe.QP) {
+// program at the other end may answer it, by which the sender knows that it has come. What the
+// device sends again then changes nothing: the peer drops duplicates. If messages may be lost, or the
+// sender is of another run, it is not known which ones have come: it may be all.
+func (f *File) arrive(q *rxe.QP, wc *rxe.WC) {
 	if !f.s.selected[sendBufferChanged] {
 		return
 	}
 	f.s.mu.Lock()
 	o := f.byQP[q]
-	if o == nil || o.unreliable() {
+	if o == nil {
 		f.s.mu.Unlock()
 		return
 	}
-	from := f.s.peer(o)
-	if from != nil {
-		o = from
+	from := f.s.sender(o, wc)
+	known := from != nil && !o.unreliable()
+	if from == nil {
+		from = o // it knows by this message which of its own ones have come
 	}
-	n := len(o.posts)
-	if from != nil {
-		n = o.arrived + 1 + slices.IndexFunc(o.posts[o.arrived:], func(p *post) bool { return isMessage(p.op) })
+	n := len(from.posts)
+	if known {
+		n = from.arrived + 1 + slices.IndexFunc(from.posts[from.arrived:], func(p *post) bool { return isMessage(p.op) })
 	}
-	came := slices.Clone(o.posts[o.arrived:n])
+	came := slices.Clone(from.posts[from.arrived:n])
 	for _, p := range came {
 		p.arrived = true
 	}
-	o.arrived = n
+	from.arrived = n
 	f.s.mu.Unlock()
 	for _, p := range came {
-		o.file.unchanged(o, p)
+		from.file.unchanged(from, p)
 	}
 }
 
@@ -447,5 +448,5 @@ func (f *File) unchanged(o *object, p *post) {
 func (p *post) compared(s *Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return p.hashed && !(p.arrived && p.done)
+	return p.hashed && (!p.arrived || !p.done)
 }

@@ -103,6 +103,35 @@ func (r *rig) connect(sq, rq wire.PSN) {
 	r.Modified(r.qp, &rxe.QPAttr{SQPSN: sq, MaxRdAtomic: 2}, rxe.QPAttrSQPSN|rxe.QPAttrMaxRdAtomic, at(5))
 }
 
+// TestReconnected: two queue pairs are reset and connected again, one after the other. The first one
+// posts before the second one is reset. Its packets wait for that, so nothing is wrong yet.
+func TestReconnected(t *testing.T) {
+	r := newRig(t, psnMismatch)
+	var qps [2]*rxe.QP
+	for i := range qps {
+		qps[i] = new(rxe.QP)
+		r.Made(i, Made{Kind: kindQP, Number: uint32(i + 1), QP: &QP{QP: qps[i], Depth: depth}}, at(3))
+	}
+	connect := func(i int, psn wire.PSN) {
+		r.Modified(qps[i], &rxe.QPAttr{State: rxe.QPReset}, rxe.QPAttrState, at(5))
+		r.Modified(qps[i], &rxe.QPAttr{DestQPN: wire.QPN(2 - i), RQPSN: psn}, rxe.QPAttrDestQPN|rxe.QPAttrRQPSN, at(5))
+		r.Modified(qps[i], &rxe.QPAttr{SQPSN: psn}, rxe.QPAttrSQPSN, at(5))
+	}
+	first := *r
+	first.qp = qps[0]
+	for _, c := range []struct {
+		qp   int
+		psn  wire.PSN
+		want int // findings
+	}{{0, 5, 0}, {1, 5, 0}, {0, 9, 0}, {1, 8, 1}} {
+		connect(c.qp, c.psn)
+		first.post(rxe.WRSend, 64, 8, 0)
+		if found := r.found(); len(found) != c.want {
+			t.Errorf("queue pair %d connected with PSN %d: found %q", c.qp, c.psn, found)
+		}
+	}
+}
+
 // found returns the names of what was found.
 func (r *rig) found() (names []string) {
 	for _, f := range r.s.Report().Findings {

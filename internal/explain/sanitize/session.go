@@ -22,6 +22,7 @@ type Session struct {
 	leftOut  int
 	unseen   int
 	maps     []string
+	steps    int // of the settings of queue pairs
 	objects  int // with a history, of all files
 	posts    int
 	receives int

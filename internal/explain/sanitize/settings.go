@@ -15,6 +15,7 @@ type settings struct {
 	reads, takes uint8 // max_rd_atomic and max_dest_rd_atomic
 	rtr, rts     bool  // dest and rqPSN, and sqPSN, are set
 	compared     bool
+	since        int      // step of the session in which rtr was set
 	host         wire.GID // of the peer
 }
 
@@ -60,9 +61,10 @@ func (o *object) set(attr *rxe.QPAttr, mask rxe.QPAttrMask) {
 	s := &o.settings
 	if mask&rxe.QPAttrState != 0 && attr.State == rxe.QPReset {
 		*s = settings{}
+		o.fresh = o.file.s.step()
 	}
 	if mask&rxe.QPAttrDestQPN != 0 && mask&rxe.QPAttrRQPSN != 0 {
-		s.dest, s.rqPSN, s.rtr = attr.DestQPN, attr.RQPSN, true
+		s.dest, s.rqPSN, s.rtr, s.since = attr.DestQPN, attr.RQPSN, true, o.file.s.step()
 	}
 	if mask&rxe.QPAttrAV != 0 {
 		s.host = attr.AH.DGID
@@ -85,8 +87,8 @@ func (f *File) connected(o *object, p *post) {
 		return
 	}
 	peer := f.s.qps[qpName{f.device, s.dest}]
-	if peer == nil || peer.settings.dest != wire.QPN(o.Number) || !peer.settings.rtr {
-		return
+	if peer == nil || peer.settings.dest != wire.QPN(o.Number) || !peer.settings.rtr || peer.settings.since < o.fresh {
+		return // or it is still connected to what was here before, and will be modified
 	}
 	find := func(check, what string) {
 		f.find(check, Finding{
@@ -104,6 +106,12 @@ func (f *File) connected(o *object, p *post) {
 		find(rdAtomic, fmt.Sprintf("%s has %d READs and atomics under way (max_rd_atomic %d), and %s takes %d at once (max_dest_rd_atomic)",
 			o, o.reads(), s.reads, peer, takes))
 	}
+}
+
+// step counts. s.mu is held.
+func (s *Session) step() int {
+	s.steps++
+	return s.steps
 }
 
 // reads is how many READs and atomics of a queue pair are under way.

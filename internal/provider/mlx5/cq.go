@@ -15,6 +15,8 @@ type completionQueue struct {
 	c      *userContext
 	handle uint32
 	ring   *cqRing
+	// recorded says that the guard knows its doorbell record.
+	recorded bool
 }
 
 // NewCQ implements provider.Context (mlx5_ib_create_cq).
@@ -95,6 +97,7 @@ func (q *completionQueue) Created(u provider.UData, _ *rxe.CQ) error {
 		q.c.doorbells.addCQ(q)
 		q.c.cover(u, r.space)
 		q.c.guard.addRecord(u, r.record, q.c.doorbells.stops())
+		q.recorded = true
 	}
 	return respond(u, CreateCQResp{CQN: q.handle + 1})
 }
@@ -120,7 +123,7 @@ func (q *completionQueue) Arming() {}
 
 // Free implements provider.CQ.
 func (q *completionQueue) Free() {
-	if q.ring.notify != nil && q.cq != nil {
+	if q.recorded {
 		q.c.guard.removeRecord(q.ring.record)
 	}
 	q.c.doorbells.removeCQ(q)

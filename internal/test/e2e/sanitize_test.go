@@ -146,6 +146,8 @@ func cleanPairs() []clean {
 		{standard, "", "ib_send_bw -d rxe0 -x GID -F -n 50", "ib_send_bw -d rxe0 -x GID -F -n 50 127.0.0.1"},
 		{standard, "", "rping -a {address} -C 2 -s", "rping -a {address} -C 2 -c"},
 		{standard, "--like connectx6", "ibv_rc_pingpong -d mlx5_0 -g GID -r 20 -n 100", "ibv_rc_pingpong -d mlx5_0 -g GID -r 20 -n 100 127.0.0.1"},
+		{complete, "--chaos 3", "rping -a {address} -C 10 -s", "rping -a {address} -C 10 -c"},
+		{complete, "", "rdma_xserver -c r", "rdma_xclient -c r -s {address}"},
 		{complete, "", "ucmatose -c 10", "ucmatose -c 10 -s {address}"},
 		{complete, "", "udaddy -c 3", "udaddy -c 3 -s {address}"},
 		{complete, "--stop-server", "cmtime -c 20", "cmtime -c 20 -s {address}"},
@@ -159,6 +161,8 @@ func cleanPairs() []clean {
 	for _, test := range []string{"tag_lat", "ucp_am_bw", "ucp_put_bw", "ucp_get", "ucp_fadd", "stream_bw"} {
 		list = append(list, clean{complete, "", ucx + test, ucx + test + " 127.0.0.1"})
 	}
+	const datagrams = "env UCX_TLS=ud_verbs,self UCX_NET_DEVICES=rxe0:1 ucx_perftest -n 100 -s 1000 -t tag_lat"
+	list = append(list, clean{complete, "--chaos 3", datagrams, datagrams + " 127.0.0.1"})
 	for _, device := range []string{"rxe0", "mlx5_0"} {
 		flags := ""
 		if device == "mlx5_0" {
@@ -181,6 +185,7 @@ func cleanPairs() []clean {
 var warned = map[string]string{
 	"ibv_srq_pingpong": "destroyed-while-posted",
 	"cmtime":           "rnr-retry-zero",
+	"rdma_xserver":     "rnr-retry-zero",
 	"ucmatose":         "rnr-retry-zero",
 }
 
