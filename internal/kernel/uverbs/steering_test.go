@@ -29,7 +29,7 @@ func (d steerDriver) Open(o provider.Open) (provider.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &steerContext{xrcContext: c.(*xrcContext)}, nil
+	return &steerContext{xrcContext: c.(*xrcContext), addFlow: o.AddFlow}, nil
 }
 
 type steerContext struct {
@@ -38,6 +38,9 @@ type steerContext struct {
 	counts []ether.Point
 	// loopback of the queue pairs that are made
 	loopback bool
+	// of the driver's own method
+	addFlow    func(*dispatch.Call, provider.FlowRequest) (dispatch.Resource, error)
+	flowsEnded int
 }
 
 // NewFlow reads a word of the program's memory, if the private request says where.
@@ -104,6 +107,7 @@ type steerProgram struct {
 	peer   *segment.Station
 	pd     uint32
 	frame  []byte
+	joined int // how often the program's station has come
 }
 
 var steerMAC = [6]byte{2, 0, 0, 0, 0, 1}
@@ -113,14 +117,16 @@ func newSteerProgram(t *testing.T, fm form, b *quota.Budget) *steerProgram {
 	engine := rxedev.New(t)
 	var users segment.Users
 	mtu := func() int { return 1500 }
+	p := &steerProgram{engine: engine}
 	station := func(user any, _ bool) *segment.Station {
 		return must.Get[*segment.Station](t)(users.Station(user, engine, func() (segment.Config, error) {
+			p.joined++
 			return segment.Config{MAC: steerMAC, MTU: mtu, Wake: engine.Wake}, nil
 		}))
 	}
 	d := must.Get[*Device](t)(NewDevice(Config{Device: engine, Driver: steerDriver{}, Station: station}))
 	t.Cleanup(d.Close)
-	p := &steerProgram{user: &user{openedOf(t, d, b), fm}, engine: engine}
+	p.user = &user{openedOf(t, d, b), fm}
 	p.peer = must.Get[*segment.Station](t)(users.Station(p.f.budget, "peer", func() (segment.Config, error) {
 		return segment.Config{MTU: mtu, Wake: func() {}}, nil
 	}))

@@ -14,7 +14,8 @@ type fte [fteSize]byte
 // fteMask says which bits of an fte count.
 type fteMask struct{ fte }
 
-// matchable has the bits that frames are matched by.
+// matchable has the bits that frames are matched by (struct mlx5_ifc_dr_match_spec_bits, and the flow
+// label of struct mlx5_ifc_dr_match_set_misc_bits).
 var matchable = func() (m fte) {
 	for i := range fteSection {
 		m[i] = 0xff
@@ -77,7 +78,7 @@ func (m *fteMask) match(b []byte) (match ether.Match, err error) {
 	return match, nil
 }
 
-// addIP adds what depends on the version of IP.
+// addIP adds what depends on the version of IP (struct mlx5_ifc_dr_match_spec_bits: src_ip, dst_ip).
 func (m *fteMask) addIP(match *ether.Match, v *fte) error {
 	asked := m.fte[fteBits]&fteVersion != 0
 	addresses := !dispatch.IsZero(m.fte[fteSrcIP:fteSection]) || !dispatch.IsZero(m.fte[fteFlow:])
@@ -100,7 +101,8 @@ func (m *fteMask) addIP(match *ether.Match, v *fte) error {
 	return nil
 }
 
-// version is the version of IP that the values are for; 0: they do not say it.
+// version is the version of IP that the values are for; 0: they do not say it (ip_version and
+// ethertype of struct mlx5_ifc_dr_match_spec_bits).
 func (v *fte) version(m *fteMask) byte {
 	if m.fte[fteBits]&fteVersion != 0 {
 		return v[fteBits] & fteVersion >> fteVersionShift

@@ -73,7 +73,7 @@ type Rule struct {
 	To    any
 	Tag   uint32 // of completions
 	Drop  bool   // nobody receives the frame, not even To
-	Miss  bool   // To does not receive the frame: it goes on to the default rules
+	Miss  bool   // not with Drop: To does not receive the frame, which goes on to the default rules
 	Count *Counter
 
 	made uint64 // which rule of the table it is

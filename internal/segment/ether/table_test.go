@@ -26,47 +26,58 @@ func (a *asked) matches(f *Frame) bool {
 }
 
 func (ref *reference) decide(f *Frame) (out []Delivery, trapped bool) {
-	give := func(a *asked, from int) {
-		if !slices.ContainsFunc(out[from:], func(d Delivery) bool { return d.To == a.rule.To }) {
-			out = append(out, Delivery{a.rule.To, a.rule.Tag})
-		}
-	}
 	for _, a := range ref.rules {
 		if a.rule.Type == Sniffer {
-			give(a, 0)
+			out = a.give(out, 0)
 		}
 	}
 	for priority := range Priorities {
 		for _, trap := range []bool{false, true} {
-			first, from := "", len(out)
+			first, from, missed := "", len(out), false
 			for _, a := range ref.rules {
 				if a.rule.Type != Normal || a.rule.Priority != priority || a.rule.DontTrap == trap || !a.matches(f) || first != "" && first != a.id {
 					continue
 				}
 				first = a.id
 				a.seen++
+				missed = trap && a.rule.Miss
 				if trap || a.rule.Drop {
 					trapped = true
 				}
-				if !a.rule.Drop {
-					give(a, from)
+				if !a.rule.Drop && !a.rule.Miss {
+					out = a.give(out, from)
 				}
+			}
+			if missed {
+				return ref.defaults(f, out)
 			}
 			if trapped {
 				return out, true
 			}
 		}
 	}
+	return ref.defaults(f, out)
+}
+
+func (ref *reference) defaults(f *Frame, out []Delivery) (_ []Delivery, trapped bool) {
 	for _, typ := range []Type{AllDefault, MulticastDefault} {
 		from := len(out)
 		for _, a := range ref.rules {
 			if a.rule.Type == typ && (typ == AllDefault || f.Data[0]&1 == 1) {
-				give(a, from)
+				out = a.give(out, from)
 				trapped = true
 			}
 		}
 	}
 	return out, trapped
+}
+
+// give adds the receiver of a rule, if it is not in out yet behind the first ones.
+func (a *asked) give(out []Delivery, from int) []Delivery {
+	if !slices.ContainsFunc(out[from:], func(d Delivery) bool { return d.To == a.rule.To }) {
+		out = append(out, Delivery{a.rule.To, a.rule.Tag})
+	}
+	return out
 }
 
 // draw reads numbers from the bytes of a fuzzer.
@@ -112,7 +123,7 @@ func (d *draw) spec(a *asked) {
 	v := byte(d.n(3))
 	same := func(x byte) bool { return (x^v)&mask == 0 }
 	want := func(m func(f *Frame) bool) { a.want = append(a.want, m) }
-	kind := d.n(6)
+	kind := d.n(8)
 	switch kind {
 	case 0:
 		a.rule.Match.Eth(Eth{Dst: [6]byte{5: v}}, Eth{Dst: [6]byte{5: mask}})
@@ -126,8 +137,20 @@ func (d *draw) spec(a *asked) {
 	case 3:
 		a.rule.Match.IPv6(IPv6{Dst: [16]byte{15: v}}, IPv6{Dst: [16]byte{15: mask}})
 		want(func(f *Frame) bool { return f.Version == 6 && same(f.Data[f.IP+39]) })
+	case 4:
+		a.rule.Match.Loose(Loose{Tag: v, TTL: v}, Loose{Tag: mask, TTL: mask & 1})
+		want(func(f *Frame) bool {
+			ttl := byte(0)
+			if f.Version > 0 {
+				ttl = f.Data[f.IP+[]int{4: 8, 6: 7}[f.Version]]
+			}
+			return same(byte(f.VLANs)) && (ttl^v)&mask&1 == 0
+		})
+	case 5:
+		a.rule.Match.Loose(Loose{TCPFlags: v}, Loose{TCPFlags: mask})
+		want(func(f *Frame) bool { return mask == 0 || f.Proto == ProtoTCP && f.L4 > 0 && same(f.Data[f.L4+13]) })
 	default:
-		proto := []byte{ProtoTCP, ProtoUDP}[kind-4]
+		proto := []byte{ProtoTCP, ProtoUDP}[kind-6]
 		a.rule.Match.Ports(proto, Ports{Src: [2]byte{0, v}}, Ports{Src: [2]byte{0, mask}})
 		want(func(f *Frame) bool { return f.Proto == proto && (mask == 0 || f.L4 > 0 && same(f.Data[f.L4+1])) })
 	}
@@ -138,6 +161,7 @@ func (d *draw) rule() *asked {
 		Type: []Type{Normal, Normal, Normal, Normal, Normal, AllDefault, MulticastDefault, Sniffer}[d.n(8)],
 		To:   d.n(5), Priority: d.n(3), DontTrap: d.n(3) == 0, Drop: d.n(4) == 0, Tag: uint32(d.n(2)), Count: new(Counter),
 	}}
+	a.rule.Miss = d.n(4) == 0 && !a.rule.Drop
 	for range d.n(4) {
 		d.spec(a)
 	}
@@ -156,7 +180,7 @@ func compareTables(t *testing.T, d *draw) {
 			conflict := slices.ContainsFunc(ref.rules, func(x *asked) bool {
 				r, y := &a.rule, &x.rule
 				return r.Type == Normal && y.Type == Normal && r.Priority == y.Priority && r.DontTrap == y.DontTrap && a.id == x.id &&
-					!r.Match.never && !y.Match.never && (r.Drop != y.Drop || r.Tag != y.Tag)
+					!r.Match.never && !y.Match.never && (r.Drop != y.Drop || r.Miss != y.Miss || r.Tag != y.Tag)
 			})
 			err := table.Add(&a.rule)
 			if conflict != errors.Is(err, ErrConflict) || !conflict && err != nil {
@@ -225,7 +249,14 @@ func TestFields(t *testing.T) {
 	v6 := tcpFrame(netip.MustParseAddrPort("[fd01::2]:258"), netip.MustParseAddrPort("[fd03::4]:772"))
 	copy(v6.Data[v6.IP:], []byte{0x62, 0xca, 0xbc, 0xde})
 	v6.Data[v6.IP+7] = 44
+	v4.Data[v4.L4+13] = 0x12
 	tagged := Parse(AppendVLAN(nil, v4.Data, 0x7123))
+	b := slices.Clone(tagged.Data)
+	b[12], b[13] = typeSTag>>8, typeSTag&0xff
+	outer := Parse(b)
+	b = slices.Clone(v4.Data)
+	b[v4.IP+6] = 0x20
+	part := Parse(b)
 	f16 := func(b ...byte) (a [16]byte) { copy(a[:], b); return a }
 	for _, c := range []struct {
 		what string
@@ -268,6 +299,21 @@ func TestFields(t *testing.T) {
 		{"IPv6, not IPv4", &v6, func(m *Match, x byte) {
 			if x == 1 {
 				m.IPv4(IPv4{}, IPv4{})
+			}
+		}},
+		{"C-VLAN", &tagged, func(m *Match, x byte) { m.Loose(Loose{Tag: TagC << x}, Loose{Tag: 3}) }},
+		{"S-VLAN", &outer, func(m *Match, x byte) { m.Loose(Loose{Tag: TagS >> x}, Loose{Tag: 3}) }},
+		{"VLAN of an S-VLAN", &outer, func(m *Match, x byte) { m.Loose(Loose{VLAN: [2]byte{0x01, 0x23 ^ x}}, Loose{VLAN: [2]byte{0x0f, 255}}) }},
+		{"no tag", &v4, func(m *Match, x byte) { m.Loose(Loose{Tag: x}, Loose{Tag: 1}) }},
+		{"TOS of any IP", &v6, func(m *Match, x byte) { m.Loose(Loose{TOS: 0x2c ^ x}, Loose{TOS: 255}) }},
+		{"TTL of any IP", &v4, func(m *Match, x byte) { m.Loose(Loose{TTL: 33 ^ x}, Loose{TTL: 255}) }},
+		{"protocol of any IP", &v6, func(m *Match, x byte) { m.Loose(Loose{Proto: 6 ^ x}, Loose{Proto: 255}) }},
+		{"fragment", &part, func(m *Match, x byte) { m.Loose(Loose{Fragment: 1 ^ x}, Loose{Fragment: 1}) }},
+		{"no fragment", &v6, func(m *Match, x byte) { m.Loose(Loose{Fragment: x}, Loose{Fragment: 1}) }},
+		{"flags of TCP", &v4, func(m *Match, x byte) { m.Loose(Loose{TCPFlags: 0x12 ^ x}, Loose{TCPFlags: 255}) }},
+		{"no flags of TCP in a fragment", &part, func(m *Match, x byte) {
+			if x == 1 {
+				m.Loose(Loose{}, Loose{TCPFlags: 1})
 			}
 		}},
 		{"a contradiction", &v4, func(m *Match, x byte) {

@@ -214,10 +214,13 @@ func (f *frame) view(b []byte, etherType uint16, ip, l4, end int) *view {
 			set("type", be16(t.tpid)...)
 			return v
 		}
+		if i == 0 {
+			set("vlan", be16(t.tci)...)
+			set("tagged", 2)
+		}
 		if i == 0 && t.tpid == typeTag {
 			v.tagged, v.tci = true, t.tci
 			v.vlan = t.tci & 0xfff
-			set("vlan", be16(t.tci)...)
 			set("tagged", 1)
 		}
 	}
@@ -251,12 +254,18 @@ func (f *frame) view(b []byte, etherType uint16, ip, l4, end int) *view {
 		}
 	}
 	set("proto", v.proto)
+	if f.isFragment() {
+		set("fragment", 1)
+	}
 	size := map[byte]int{tcp: 20, udp: 8}[f.proto]
 	if size > 0 && !f.isFragment() && l4+size <= v.end {
 		v.l4 = l4
 		set("l4", 1)
 		set("sport", be16(f.sport)...)
 		set("dport", be16(f.dport)...)
+		if f.proto == tcp {
+			set("tcpFlags", b[l4+13])
+		}
 	}
 	return v
 }

@@ -19,6 +19,7 @@ type rule struct {
 	priority int
 	dontTrap bool
 	drop     bool
+	miss     bool
 	tag      uint32
 	to       any // *queue or *spread
 	count    *counter
@@ -93,7 +94,8 @@ func drawRule(rng *rand.Rand) *rule {
 	if one(rng, 40) {
 		r.typ, r.priority = pick(rng, ether.Normal, ether.Type(4)), pick(rng, -1, ether.Priorities)
 	}
-	r.real = &ether.Rule{Type: r.typ, Priority: r.priority, DontTrap: r.dontTrap, Drop: r.drop, Tag: r.tag}
+	r.miss = !r.drop && one(rng, 10)
+	r.real = &ether.Rule{Type: r.typ, Priority: r.priority, DontTrap: r.dontTrap, Drop: r.drop, Miss: r.miss, Tag: r.tag}
 	if r.typ != ether.Normal {
 		return r
 	}
@@ -109,7 +111,35 @@ func drawRule(rng *rand.Rand) *rule {
 	if one(rng, 4) {
 		r.drawPorts(rng)
 	}
+	if one(rng, 4) {
+		r.drawLoose(rng)
+	}
 	return r
+}
+
+func (r *rule) drawLoose(rng *rand.Rand) {
+	var m ether.Loose
+	v := ether.Loose{VLAN: [2]byte(be16(pick(rng, tcis...))), Tag: pick[byte](rng, 0, ether.TagC, ether.TagS), Fragment: pick[byte](rng, 0, 1),
+		Proto: pick[byte](rng, tcp, udp, 1), TOS: pick(rng, tos...), TTL: pick(rng, ttls...), TCPFlags: pick[byte](rng, 0, 2, 0x10)}
+	if one(rng, 4) {
+		drawMask(rng, m.VLAN[:])
+	}
+	for _, b := range []*byte{&m.Tag, &m.Fragment, &m.Proto, &m.TOS, &m.TTL, &m.TCPFlags} {
+		if one(rng, 4) {
+			*b = pick[byte](rng, 0xff, byte(rng.Uint32()))
+		}
+	}
+	r.real.Match.Loose(v, m)
+	r.ask("vlan", v.VLAN[:], m.VLAN[:])
+	r.ask("tagged", []byte{v.Tag}, []byte{m.Tag})
+	r.ask("fragment", []byte{v.Fragment}, []byte{m.Fragment})
+	r.ask("proto", []byte{v.Proto}, []byte{m.Proto})
+	r.ask("tos", []byte{v.TOS}, []byte{m.TOS})
+	r.ask("ttl", []byte{v.TTL}, []byte{m.TTL})
+	if r.ask("tcpFlags", []byte{v.TCPFlags}, []byte{m.TCPFlags}); m.TCPFlags != 0 {
+		r.exactly("proto", tcp)
+		r.exactly("l4", 1)
+	}
 }
 
 func (r *rule) drawEth(rng *rand.Rand) {
@@ -210,7 +240,7 @@ func (t *table) add(r *rule) error {
 		}
 		for _, o := range t.rules {
 			if o.typ == ether.Normal && !o.never && !r.never && o.stage() == r.stage() && o.same(r) {
-				if o.drop != r.drop || o.tag != r.tag {
+				if o.drop != r.drop || o.miss != r.miss || o.tag != r.tag {
 					return ether.ErrConflict
 				}
 				break
@@ -280,7 +310,13 @@ func (t *table) decide(v *view) []delivery {
 		if hit.drop {
 			return out
 		}
-		if out = append(out, give(taking)...); !hit.dontTrap {
+		if !hit.miss {
+			out = append(out, give(taking)...)
+		}
+		if !hit.dontTrap && hit.miss {
+			break
+		}
+		if !hit.dontTrap {
 			return out
 		}
 	}

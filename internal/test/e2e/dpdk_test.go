@@ -15,8 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DPDK's testpmd drives an adapter's queues itself, and without DevX makes flow rules by verbs. It
-// uses no huge pages here, because few machines have some.
+// DPDK's testpmd drives an adapter's queues itself. Its default flow engine makes rules by mlx5dv's
+// matchers in the root table, because other tables need DevX. It uses no huge pages here, because few
+// machines have some.
 type dpdk struct {
 	release
 	common []string
@@ -72,23 +73,24 @@ func (p *testpmd) finish() string {
 }
 
 // TestDPDK: testpmd of two releases sends and receives, within a daemon and across a veth. Its
-// queues have requests for a frame or for many, and are one or four.
+// queues have requests for a frame or for many, and are one or four. Its rules are mlx5dv's, or those
+// of verbs.
 func TestDPDK(t *testing.T) {
 	if native != "" || !selection.takes(complete) {
 		return
 	}
 	a, b := twoHosts(t, 1500)
 	da, db := startDaemon(t, a, "--device", "mlx5_0=eth0"), startDaemon(t, b, "--device", "mlx5_0=eth0")
-	const verbs, strides, frames = ",dv_flow_en=0", ",dv_flow_en=0,mprq_en=1,rxqs_min_mprq=1", 2000
+	const verbs, strides, frames = ",dv_flow_en=0", ",mprq_en=1,rxqs_min_mprq=1", 2000
 	for _, d := range dpdks(t) {
 		for _, way := range []struct {
 			name string
 			run  launch
 		}{{"one daemon", da.run}, {"across a veth", db.run}} {
-			for name, devargs := range map[string]string{"frames": verbs, "strides": strides} {
+			for name, devargs := range map[string]string{"frames": "", "strides": strides, "verbs": verbs} {
 				t.Run(d.name+"/"+way.name+"/"+name, func(t *testing.T) {
 					rx := d.start(t, way.run, devargs, "--forward-mode=rxonly")
-					tx := d.start(t, da.run, verbs, "--forward-mode=txonly")
+					tx := d.start(t, da.run, "", "--forward-mode=txonly")
 					tx.has("TX-packets", frames)
 					rx.has("RX-packets", frames)
 					tx.finish()
@@ -98,16 +100,16 @@ func TestDPDK(t *testing.T) {
 		}
 		t.Run(d.name+"/back", func(t *testing.T) {
 			back := d.start(t, db.run, strides, "--forward-mode=macswap")
-			gen := d.start(t, da.run, verbs, "--forward-mode=flowgen")
+			gen := d.start(t, da.run, "", "--forward-mode=flowgen")
 			gen.has("RX-packets", frames)
 			gen.finish()
 			back.has("TX-packets", frames)
 			back.finish()
 		})
-		for name, devargs := range map[string]string{"frames": verbs, "strides": strides} {
+		for name, devargs := range map[string]string{"frames": "", "strides": strides, "verbs": verbs} {
 			t.Run(d.name+"/four queues/"+name, func(t *testing.T) {
 				rx := d.start(t, db.run, devargs, "--forward-mode=rxonly", "--rxq=4", "--txq=4", "--rss-udp")
-				tx := d.start(t, da.run, verbs, "--forward-mode=txonly", "--txonly-multi-flow")
+				tx := d.start(t, da.run, "", "--forward-mode=txonly", "--txonly-multi-flow")
 				rx.has("RX-packets", frames)
 				tx.finish()
 				out := rx.finish()
@@ -124,66 +126,118 @@ func TestDPDK(t *testing.T) {
 			})
 		}
 		t.Run(d.name+"/flags", func(t *testing.T) { dpdkFlags(t, d, db.run, a, strides) })
+		for name, devargs := range map[string]string{"rules": "", "rules by verbs": verbs} {
+			t.Run(d.name+"/"+name, func(t *testing.T) { dpdkRules(t, d, db.run, a, devargs) })
+		}
 	}
+}
+
+// watched is a testpmd that says each frame which it receives.
+type watched struct {
+	*proc
+	stop string // the file that ends it
+	from *host
+}
+
+func (d dpdk) watch(t *testing.T, run launch, from *host, devargs, commands string, options ...string) *watched {
+	t.Helper()
+	stop := filepath.Join(must.Get[string](t)(os.MkdirTemp(scratch, "dpdk-")), "stop")
+	script := `(printf "$2"; while [ ! -e "$1" ]; do sleep 0.1; done; printf 'stop\nquit\n') |
+		{ shift 2; stdbuf -oL "$@"; }`
+	argv := append([]string{"sh", "-c", script, "sh", d.path(stop), "set fwd rxonly\nset verbose 1\n" + commands + "start\n", "dpdk-testpmd"}, d.common...)
+	argv = append(argv, "-a", dpdkDevice+devargs, "--", "-i", "--total-num-mbufs=16384", "--rxd=256", "--txd=256")
+	p := &watched{run(t, d.argv(append(argv, options...)...)...), stop, from}
+	if !until(programLimit, func() bool { return p.ended() || strings.Contains(p.out.String(), "rxonly packet forwarding - ") }) {
+		t.Fatalf("testpmd does not begin:\n%s", p.out.String())
+	}
+	return p
+}
+
+// send sends a frame, and returns what testpmd says of it: a frame of a length from 02:…:77.
+func (p *watched) send(frame []byte, length int) string {
+	p.t.Helper()
+	must.OK(p.t, p.from.net.Do(func() error { return sendRaw("eth0", frame) }))
+	line := regexp.MustCompile(fmt.Sprintf(`src=02:00:00:00:00:77 [^\n]* length=%d [^\n]*\n[^\n]*ol_flags: ([^\n]*)\n`, length))
+	var got []string
+	if !until(programLimit, func() bool { got = line.FindStringSubmatch(p.out.String()); return got != nil || p.ended() }) || got == nil {
+		p.t.Fatalf("the frame of %d bytes does not come:\n%s", length, p.out.String())
+	}
+	return got[0]
+}
+
+func (p *watched) finish() string {
+	p.t.Helper()
+	must.OK(p.t, os.WriteFile(p.stop, nil, 0o644))
+	return p.ok()
+}
+
+// udpFrame is a frame of n bytes with right checksums.
+func udpFrame(n int, port byte, change func([]byte)) []byte {
+	b := make([]byte, n)
+	copy(b, "\x02\x00\x00\x00\x00\x99\x02\x00\x00\x00\x00\x77\x08\x00\x45")
+	b[16], b[17] = byte((n-14)>>8), byte(n-14)
+	copy(b[22:], "\x40\x11\x00\x00\x0a\x00\x00\x01\x0a\x00\x00\x02\x00\x01\x00")
+	b[37], b[38], b[39] = port, byte((n-34)>>8), byte(n-34)
+	f := ether.Parse(b)
+	f.SetSums(true, true)
+	change(b)
+	return b
 }
 
 // dpdkFlags: what testpmd says of frames whose checksums are right or wrong, and of a VLAN tag.
 func dpdkFlags(t *testing.T, d dpdk, run launch, from *host, devargs string) {
 	const good4, good3 = "RTE_MBUF_F_RX_L4_CKSUM_GOOD", "RTE_MBUF_F_RX_IP_CKSUM_GOOD"
 	const no4, no3, vlan = "RTE_MBUF_F_RX_L4_CKSUM_UNKNOWN", "RTE_MBUF_F_RX_IP_CKSUM_UNKNOWN", "RTE_MBUF_F_RX_VLAN_STRIPPED"
-	frame := func(n int, change func([]byte)) []byte {
-		b := make([]byte, n)
-		copy(b, "\x02\x00\x00\x00\x00\x99\x02\x00\x00\x00\x00\x77\x08\x00\x45")
-		b[16], b[17] = byte((n-14)>>8), byte(n-14)
-		copy(b[22:], "\x40\x11\x00\x00\x0a\x00\x00\x01\x0a\x00\x00\x02\x00\x01\x00\x02")
-		b[38], b[39] = byte((n-34)>>8), byte(n-34)
-		f := ether.Parse(b)
-		f.SetSums(true, true)
-		change(b)
-		return b
-	}
-	tagged := ether.AppendVLAN(nil, frame(103, func([]byte) {}), 5)
+	tagged := ether.AppendVLAN(nil, udpFrame(103, 2, func([]byte) {}), 5)
 	for _, strip := range []bool{false, true} {
-		stop := filepath.Join(must.Get[string](t)(os.MkdirTemp(scratch, "dpdk-")), "stop")
-		script := `(printf 'set fwd rxonly\nset verbose 1\nstart\n'; while [ ! -e "$1" ]; do sleep 0.1; done; printf 'stop\nquit\n') |
-			{ shift; stdbuf -oL "$@"; }`
-		argv := append([]string{"sh", "-c", script, "sh", d.path(stop), "dpdk-testpmd"}, d.common...)
-		argv = append(argv, "-a", dpdkDevice+devargs, "--", "-i", "--total-num-mbufs=16384", "--rxd=256", "--txd=256", "--enable-rx-cksum")
-		length, stripped := 107, ""
+		options, length, stripped := []string{"--enable-rx-cksum"}, 107, ""
 		if strip {
-			argv, length, stripped = append(argv, "--enable-hw-vlan-strip"), 103, vlan
+			options, length, stripped = append(options, "--enable-hw-vlan-strip"), 103, vlan
 		}
-		p := run(t, d.argv(argv...)...)
-		if !until(programLimit, func() bool { return p.ended() || strings.Contains(p.out.String(), "rxonly packet forwarding") }) {
-			t.Fatalf("testpmd does not begin:\n%s", p.out.String())
-		}
+		p := d.watch(t, run, from, devargs, "", options...)
 		for _, c := range []struct {
 			frame  []byte
 			length int
 			flags  []string
 		}{
-			{frame(100, func([]byte) {}), 100, []string{good3, good4}},
-			{frame(101, func(b []byte) { b[24]++ }), 101, []string{no3, good4}},
-			{frame(102, func(b []byte) { b[50]++ }), 102, []string{good3, no4}},
+			{udpFrame(100, 2, func([]byte) {}), 100, []string{good3, good4}},
+			{udpFrame(101, 2, func(b []byte) { b[24]++ }), 101, []string{no3, good4}},
+			{udpFrame(102, 2, func(b []byte) { b[50]++ }), 102, []string{good3, no4}},
 			{tagged, length, []string{good3, good4, stripped}},
 		} {
-			must.OK(t, from.net.Do(func() error { return sendRaw("eth0", c.frame) }))
-			line := regexp.MustCompile(fmt.Sprintf(`src=02:00:00:00:00:77 [^\n]* length=%d [^\n]*\n[^\n]*ol_flags: ([^\n]*)\n`, c.length))
-			var got []string
-			if !until(programLimit, func() bool { got = line.FindStringSubmatch(p.out.String()); return got != nil || p.ended() }) || got == nil {
-				t.Fatalf("the frame of %d bytes does not come:\n%s", c.length, p.out.String())
-			}
+			got := p.send(c.frame, c.length)
 			for _, flag := range c.flags {
-				if !strings.Contains(got[1], flag) {
-					t.Errorf("strip %t, %d bytes: %s, want %s", strip, c.length, got[1], flag)
+				if !strings.Contains(got, flag) {
+					t.Errorf("strip %t, %d bytes: %s, want %s", strip, c.length, got, flag)
 				}
 			}
-			if strings.Contains(got[1], vlan) != (strip && c.length == length) {
-				t.Errorf("strip %t, %d bytes: %s", strip, c.length, got[1])
+			if strings.Contains(got, vlan) != (strip && c.length == length) {
+				t.Errorf("strip %t, %d bytes: %s", strip, c.length, got)
 			}
 		}
-		must.OK(t, os.WriteFile(stop, nil, 0o644))
-		p.ok()
+		p.finish()
+	}
+}
+
+// dpdkRules: rules of rte_flow choose a queue, mark frames, drop them, and end.
+func dpdkRules(t *testing.T, d dpdk, run launch, from *host, devargs string) {
+	const rule = `flow create 0 ingress pattern eth / ipv4 dst is 10.0.0.2 / udp dst is %d / end actions %s / end\n`
+	commands := fmt.Sprintf(rule, 11, "mark id 7 / queue index 1") + fmt.Sprintf(rule, 12, "drop") +
+		fmt.Sprintf(rule, 13, "queue index 2") + fmt.Sprintf(rule, 14, "drop") +
+		fmt.Sprintf(rule, 15, "mark id 8 / rss queues 1 2 end") + `flow destroy 0 rule 3\nflow list 0\n`
+	p := d.watch(t, run, from, devargs, commands, "--rxq=4", "--txq=4")
+	frame := func(n int, port byte) []byte { return udpFrame(n, port, func([]byte) {}) }
+	must.OK(t, from.net.Do(func() error { return sendRaw("eth0", frame(112, 12)) }))
+	for port, want := range map[byte][]string{11: {"Receive queue=0x1", "FDIR matched ID=0x7"}, 13: {"Receive queue=0x2"}, 14: nil, 15: {"FDIR matched ID=0x8"}} {
+		got := p.send(frame(100+int(port), port), 100+int(port))
+		for _, text := range want {
+			if !strings.Contains(got, text) {
+				t.Errorf("port %d: %s, want %s", port, got, text)
+			}
+		}
+	}
+	if out := p.finish(); strings.Contains(out, "length=112 ") {
+		t.Errorf("a frame is not dropped:\n%s", out)
 	}
 }
 

@@ -16,6 +16,20 @@ func TestMLX5DV(t *testing.T) {
 	}
 }
 
+// TestFlowMatchers: mlx5dv's flow rules take the frames that they match, end in the right order, and
+// are refused with the errno of mlx5_ib.
+func TestFlowMatchers(t *testing.T) {
+	besideOthers(t)
+	if native != "" || !selection.takes(standard) {
+		return
+	}
+	a, _ := twoHosts(t, 1500)
+	d := startDaemon(t, a, "--device", "mlx5_0=eth0")
+	if got := d.run(t, compile(t, "flows"), "mlx5_0").ok(); got != flowsSays {
+		t.Errorf("the program says\n%sand not\n%s", got, flowsSays)
+	}
+}
+
 const mlx5dvSays = `mlx5dv_is_supported: 1
 mlx5dv_query_device: 0
   CQE version 1: 1
@@ -101,7 +115,6 @@ DevX: object: 93
 DevX: memory: 93
 DC: 95
 DR: 95
-flow matcher: 93
 memory key: 93
 crypto: login: 95
 crypto: key: 95
@@ -111,4 +124,77 @@ VAR: 93
 packet pacing: 93
 reserved QPN: 95
 operations of device memory: 95
+`
+
+const flowsSays = `a matcher: 0
+without a rule:
+a flow: 0
+its frame: a 7
+another port:
+TCP:
+the same flow to another queue pair: 0
+its frame: a 7 b 7
+the same flow with another tag: 17
+a matcher for SYN: 0
+drop: 0
+a matcher for all: 0
+a flow: 0
+SYN:
+RST: b 0
+ibv_destroy_flow: 0
+SYN: b 0
+default miss: 0
+SYN:
+SYN, with a default rule: a 0
+RST: b 0
+mlx5dv_destroy_flow_matcher in use: 16
+ibv_destroy_qp in use: 16
+ibv_destroy_flow: 0
+ibv_destroy_flow: 0
+mlx5dv_destroy_flow_matcher: 0
+its frame: b 0
+ibv_destroy_flow: 0
+ibv_destroy_flow: 0
+mlx5dv_destroy_flow_matcher: 0
+mlx5dv_dr_matcher_create: 0
+mlx5dv_dr_rule_create: 0
+its frame: b 9
+mlx5dv_dr_rule_destroy: 0
+mlx5dv_dr_matcher_destroy: 0
+an empty mask: 22
+a mask of 640 bytes: 0
+of 641: 22
+unknown criteria: 22
+a mask without criteria: 22
+checksums: 95
+a part of the version: 95
+a GRE key: 95
+another table: 95
+another table: 95
+another table: 95
+no action: 22
+a value outside the mask: 22
+a large tag: 22
+an RC queue pair: 22
+addresses without a version: 95
+IPv6: 0
+IPv4, with 16 bytes: 95
+IPv5: 22
+TCP and UDP: 22
+priority 16: 12
+a matcher for sniffers: 22
+no criteria: 22
+a mask in no memory: 14
+a matcher: 0
+a queue pair, and drop: 22
+an unknown flag: 22
+no queue pair: 2
+no matcher: 2
+a domain as a matcher: 22
+a flow: 0
+DESTROY_FLOW of the matcher: 22
+FLOW_MATCHER_DESTROY in use: 16
+DESTROY_FLOW: 0
+FLOW_MATCHER_DESTROY: 0
+more than 4000 flows: 1, then 28
 `

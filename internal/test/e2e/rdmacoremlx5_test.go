@@ -17,7 +17,7 @@ var shortOnMLX5 = []string{
 	"test_mlx5_cq.DvCqTest.test_dv_cq_padding", "test_mlx5_timestamp.TimeStampTest.test_timestamp_real_time_rc", "test_mlx5_uar",
 	"test_mlx5_raw_wqe", "test_mlx5_query_port", "test_device.DMTest.test_dm_read", "test_mr.MRTest.test_mr_rereg_access",
 	"test_parent_domain.ParentDomainTrafficTest.test_mem_align_rc", "test_shared_pd",
-	"test_flow.FlowTest.test_udp_spec_flow_traffic", "test_qp.QPTest.test_query_raw_qp",
+	"test_flow.FlowTest.test_udp_spec_flow_traffic", "test_mlx5_flow.Mlx5MatcherTest.test_smac_matcher", "test_qp.QPTest.test_query_raw_qp",
 }
 
 // TestRDMACoreMLX5: rdma-core's Python tests on an adapter, the general ones and those of mlx5.

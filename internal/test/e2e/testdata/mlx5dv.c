@@ -295,20 +295,16 @@ static void refusals(struct ibv_context *ctx, struct end *e, char *buf)
 	struct mlx5dv_qp_init_attr dc = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC, .dc_init_attr = {.dc_type = MLX5DV_DCTYPE_DCI}};
 	struct mlx5dv_mkey_init_attr mkey = {.pd = e->pd, .create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT, .max_entries = 1};
 	struct mlx5dv_crypto_login_attr login = {};
-	struct mlx5dv_flow_match_parameters *mask = calloc(1, sizeof(*mask) + 64);
-	struct mlx5dv_flow_matcher_attr matcher = {.match_mask = mask};
 	struct mlx5dv_dek_init_attr dek = {.pd = e->pd};
 	uint8_t port;
 	uint32_t in[16] = {}, out[16], qpn;
 
-	mask->match_sz = 64;
 	REFUSED("DevX: open", mlx5dv_open_device(ctx->device, &devx));
 	SAY("DevX: command", mlx5dv_devx_general_cmd(ctx, in, sizeof(in), out, sizeof(out)));
 	REFUSED("DevX: object", mlx5dv_devx_obj_create(ctx, in, sizeof(in), out, sizeof(out)));
 	REFUSED("DevX: memory", mlx5dv_devx_umem_reg(ctx, buf, 4096, IBV_ACCESS_LOCAL_WRITE));
 	REFUSED("DC", mlx5dv_create_qp(ctx, &qp, &dc));
 	REFUSED("DR", mlx5dv_dr_table_create(mlx5dv_dr_domain_create(ctx, MLX5DV_DR_DOMAIN_TYPE_NIC_RX), 1));
-	REFUSED("flow matcher", mlx5dv_create_flow_matcher(ctx, &matcher));
 	REFUSED("memory key", mlx5dv_create_mkey(&mkey));
 	SAY("crypto: login", mlx5dv_crypto_login(ctx, &login));
 	REFUSED("crypto: key", mlx5dv_dek_create(ctx, &dek));
