@@ -119,7 +119,7 @@ func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 	}
 }
 
-// posted is Posted with the request's memory known. It returns what is to be done without s.mu.
+// posted is Posted with the request's memory known. The caller does what it returns, without s.mu.
 func (f *File) posted(q *rxe.QP, p *post, wr *rxe.SendWR) (judge func()) {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
@@ -269,8 +269,8 @@ func sumOf(pieces []piece) (sum uint64, ok bool) {
 	return h.Sum64(), len(pieces) > 0
 }
 
-// countSignals looks whether completions have room, and whether any will come. s.mu is held. What
-// it returns is to be done without s.mu.
+// countSignals looks whether completions have room, and whether any will come. s.mu is held. The
+// caller does what it returns when s.mu is free.
 func (f *File) countSignals(o *object, p *post) (judge func()) {
 	if !p.signaled {
 		if o.silent++; o.silent == o.QP.Depth+1 {

@@ -28,7 +28,7 @@ type recvQueue struct {
 	dead    atomic.Bool
 	popped  atomic.Uint64 // how many requests have left the queue, ever
 
-	mu     sync.Mutex // a leaf lock, for changes of these by Pop, and for others who look:
+	mu     sync.Mutex // a leaf lock, for changes of these by Pop, and for Waits:
 	seen   uint32     // of resets
 	next   uint16     // the index of the first request that the engine does not have
 	broken bool       // the record or the queue cannot be right; the bad request was returned
