@@ -11,8 +11,7 @@ type Observer interface {
 	// receive buffer the range is all that is left, however long the message is. A range may be
 	// seen again before it is accessed.
 	Accessed(q *QP, key uint32, va, n uint64, need Access)
-	// Receiving sees that a message is about to take a receive work request. The queue pair is
-	// locked, so WaitingRing.Waits may be called for its own receive queue.
+	// Receiving sees that a message is about to take a receive work request.
 	Receiving(q *QP)
 	// Completed sees the end of a work request, before its completion is pushed. There is none if
 	// pushed is not set: the request succeeded, and is not signaled.
@@ -24,13 +23,11 @@ type Observer interface {
 type WaitingRing interface {
 	RecvRing
 	// Waits shows the requests that wait, if their index is at least from, and returns the index
-	// that the next one will have. w is valid during the call only.
+	// that the next one will have. w is valid during the call only. Waits may block as long as an
+	// access to the program's memory.
 	Waits(from uint64, see func(index uint64, w *RecvWQE)) (next uint64)
 	// Popped returns the index of the oldest that waits. It takes no lock, and does not block.
 	Popped() uint64
-	// Alone reports whether Waits must be called with the QP locked. It then blocks as long as
-	// an access to the program's memory.
-	Alone() bool
 }
 
 // RecvQueue returns the QP's own receive queue, if an Observer can see what waits in it; else nil.

@@ -308,6 +308,13 @@ type CQ interface {
 	Free()
 }
 
+// LateCQ is implemented by a CQ whose Waiting is as of an earlier time, and may be too many.
+type LateCQ interface {
+	// Behind returns a function that looks how many completions of now the program has not polled.
+	// It may block as long as an access to the program's memory.
+	Behind() (look func() int)
+}
+
 // SRQRequest is a request for a shared receive queue.
 type SRQRequest struct {
 	Handle uint32

@@ -45,6 +45,9 @@ type QP struct {
 type CQ struct {
 	Entries func() int
 	Waiting func() int // how many completions are not polled
+	// Behind, if it is not nil, says that Waiting may be too many. It returns a function that looks
+	// how many of the completions of now are not polled, which may block.
+	Behind func() (look func() int)
 }
 
 // object is an object with its history.

@@ -278,7 +278,7 @@ func (f *File) notes(queue any, n news) {
 		return
 	}
 	c := f.objects[queue]
-	if c == nil || c.CQ == nil { // nobody knows when it is polled: perhaps at once
+	if c == nil || c.CQ == nil || c.CQ.Behind != nil { // nobody knows when it is polled: perhaps at once
 		f.s.hear(by, &n)
 		return
 	}

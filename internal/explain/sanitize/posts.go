@@ -119,13 +119,20 @@ func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 		p.hash, p.hashed = p.sum()
 	}
 	f.lookAt(q)
+	if judge := f.posted(q, p, &wr); judge != nil {
+		judge()
+	}
+}
+
+// posted is Posted with the request's memory known. The caller does what it returns, without s.mu.
+func (f *File) posted(q *rxe.QP, p *post, wr *rxe.SendWR) (judge func()) {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	o := f.byQP[q]
 	if o == nil {
-		return
+		return nil
 	}
-	p.length = remoteLength(&wr)
+	p.length = remoteLength(wr)
 	fenced := wr.Flags&rxe.SendFence != 0
 	f.s.numbered(o, p, fenced)
 	if f.s.posts >= maxPosts {
@@ -133,7 +140,7 @@ func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 		f.s.unseen++
 		f.tell(o, p)
 		o.pass(p)
-		return
+		return nil
 	}
 	p.at, p.signaled = o.postedAt(), o.QP.SignalAll || wr.Flags&rxe.SendSignaled != 0
 	o.posts = append(o.posts, p)
@@ -143,7 +150,7 @@ func (f *File) Posted(q *rxe.QP, wr rxe.SendWR) {
 	f.race(o, p)
 	f.tell(o, p)
 	f.connected(o, p)
-	f.countSignals(o, p)
+	return f.countSignals(o, p)
 }
 
 // pass notes a request that there is no room to watch.
@@ -301,8 +308,9 @@ func sumOf(pieces []piece) (sum uint64, ok bool) {
 	return h.Sum64(), len(pieces) > 0
 }
 
-// countSignals looks whether completions have room, and whether any will come. s.mu is held.
-func (f *File) countSignals(o *object, p *post) {
+// countSignals looks whether completions have room, and whether any will come. s.mu is held. The
+// caller does what it returns when s.mu is free.
+func (f *File) countSignals(o *object, p *post) (judge func()) {
 	if !p.signaled {
 		if o.silent++; o.silent == o.QP.Depth+1 {
 			f.find(noSignal, Finding{
@@ -311,26 +319,43 @@ func (f *File) countSignals(o *object, p *post) {
 				Objects: []string{o.name()},
 				Places:  []Place{{What: "the last one was posted", Stack: p.at}, {What: "the queue pair was made", Stack: o.made}}})
 		}
-		return
+		return nil
 	}
 	o.silent = 0
 	c := f.objects[o.QP.SendCQ]
 	if c == nil || c.CQ == nil {
-		return
+		return nil
 	}
 	c.signaled++
-	if c.saidSmall {
+	signaled, waiting := c.signaled, c.CQ.Waiting()
+	if c.saidSmall || !f.s.selected[cqTooSmall] || signaled+waiting <= c.CQ.Entries() {
+		return nil
+	}
+	if c.CQ.Behind == nil {
+		f.tooSmall(c, o, p, signaled, waiting)
+		return nil
+	}
+	look := c.CQ.Behind()
+	return func() {
+		waiting := look()
+		f.s.mu.Lock()
+		defer f.s.mu.Unlock()
+		f.tooSmall(c, o, p, signaled, waiting)
+	}
+}
+
+// tooSmall finds out whether a completion queue has room for what is under way. s.mu is held.
+func (f *File) tooSmall(c, o *object, p *post, signaled, waiting int) {
+	entries := c.CQ.Entries()
+	if c.saidSmall || signaled+waiting <= entries {
 		return
 	}
-	entries := c.CQ.Entries()
-	if waiting := c.CQ.Waiting(); c.signaled+waiting > entries {
-		c.saidSmall = true
-		f.find(cqTooSmall, Finding{
-			What: fmt.Sprintf("%d signaled work requests are under way and %d completions are not polled, but the completion queue has %d entries",
-				c.signaled, waiting, entries),
-			Objects: []string{c.name(), o.name()},
-			Places:  []Place{{What: "the last one was posted", Stack: p.at}, {What: "the completion queue was made", Stack: c.made}}})
-	}
+	c.saidSmall = true
+	f.find(cqTooSmall, Finding{
+		What: fmt.Sprintf("%d signaled work requests are under way and %d completions are not polled, but the completion queue has %d entries",
+			signaled, waiting, entries),
+		Objects: []string{c.name(), o.name()},
+		Places:  []Place{{What: "the last one was posted", Stack: p.at}, {What: "the completion queue was made", Stack: c.made}}})
 }
 
 // Accessed implements rxe.Observer. Where the device itself writes, a message may change.

@@ -50,9 +50,7 @@ func (f *File) look(at *Stack) {
 	f.s.mu.Unlock()
 	slices.SortFunc(list, func(a, b *object) int { return a.number - b.number })
 	for _, o := range list {
-		if ring := o.Receives(); !ring.Alone() {
-			f.lookInto(o, ring, at)
-		}
+		f.lookInto(o, o.Receives(), at)
 	}
 }
 

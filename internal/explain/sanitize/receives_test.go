@@ -15,14 +15,12 @@ import (
 type queue struct {
 	list   []span
 	popped uint64
-	alone  bool
 	key    uint32 // 0: that of the rig
 	meant  func() // if not nil, it runs when the queue is looked at
 }
 
 func (q *queue) Pop(*rxe.RecvWQE) (ok, bad bool) { q.popped++; return true, false }
 func (q *queue) Popped() uint64                  { return q.popped }
-func (q *queue) Alone() bool                     { return q.alone }
 
 func (q *queue) Waits(from uint64, see func(uint64, *rxe.RecvWQE)) uint64 {
 	for i := max(from, q.popped); i < uint64(len(q.list)); i++ {
@@ -65,8 +63,6 @@ func TestReceives(t *testing.T) {
 			r.look(at(9))
 		}, 0},
 		{"at a message", func(r *rig, a, _ *queue) { a.post(0, 64); a.post(0, 64); r.Receiving(r.qp) }, 1},
-		{"in memory that blocks, in a call", func(r *rig, a, _ *queue) { a.alone = true; a.post(0, 64); a.post(0, 64); r.look(at(9)) }, 0},
-		{"in memory that blocks, at a message", func(r *rig, a, _ *queue) { a.alone = true; a.post(0, 64); a.post(0, 64); r.Receiving(r.qp) }, 1},
 		{"a send", func(r *rig, _, b *queue) { b.post(0, 64); r.post(rxe.WRSend, 0, 8, 0) }, 1},
 		{"a READ", func(r *rig, _, b *queue) { b.post(0, 64); r.post(rxe.WRRead, 0, 8, 0) }, 1},
 		{"a READ that is under way", func(r *rig, a, _ *queue) { r.post(rxe.WRRead, 0, 8, 0); a.post(0, 64); r.look(at(9)) }, 1},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
+	"github.com/gorxe/gorxe/internal/provider"
 	"github.com/gorxe/gorxe/rxe"
 )
 
@@ -43,7 +44,8 @@ type Watched struct {
 	Cap       rxe.QPCap
 	SignalAll bool
 
-	Entries, Waiting func() int // of a completion queue; nil: nobody knows in time
+	Entries, Waiting func() int        // of a completion queue
+	Behind           func() func() int // likewise: provider.LateCQ's; nil: Waiting is as of now
 
 	Receives func() rxe.WaitingRing // of a queue pair or an SRQ; nil: nobody can look
 	SRQ      any                    // the id of the one that a queue pair takes from; nil: none
@@ -93,10 +95,9 @@ func watchedOf(res dispatch.Resource) Watched {
 		}
 		return w
 	case *cqRes:
-		w := Watched{Kind: "completion queue"}
-		// What waits in memory that may block is known too late to judge a program by it.
-		if _, late := r.mem.Ring().(rxe.BlockingCQRing); !late {
-			w.Entries, w.Waiting = r.mem.Entries, r.mem.Waiting
+		w := Watched{Kind: "completion queue", Entries: r.mem.Entries, Waiting: r.mem.Waiting}
+		if late, ok := r.mem.(provider.LateCQ); ok {
+			w.Behind = late.Behind
 		}
 		return w
 	case *srqRes:

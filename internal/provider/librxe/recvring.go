@@ -116,9 +116,6 @@ func (r *recvRing) reset() {
 // Popped implements rxe.WaitingRing.
 func (r *recvRing) Popped() uint64 { return r.popped.Load() }
 
-// Alone implements rxe.WaitingRing.
-func (r *recvRing) Alone() bool { return false }
-
 // Waits implements rxe.WaitingRing.
 func (r *recvRing) Waits(from uint64, see func(index uint64, w *rxe.RecvWQE)) (next uint64) {
 	defer r.piece.unlock(r.piece.lock())

@@ -88,6 +88,9 @@ func (q *completionQueue) Entries() int { return q.ring.entries() }
 // Waiting implements provider.CQ.
 func (q *completionQueue) Waiting() int { return q.ring.Waiting() }
 
+// Behind implements provider.LateCQ.
+func (q *completionQueue) Behind() (look func() int) { return q.ring.behind() }
+
 // Created implements provider.CQ. The number is for the registers: 0 would look like no number.
 func (q *completionQueue) Created(u provider.UData, _ *rxe.CQ) error {
 	r := q.ring

@@ -163,6 +163,25 @@ func (r *cqRing) Waiting() int {
 	return int(r.waiting())
 }
 
+// behind implements provider.LateCQ. It counts as polled what is polled by the time of the look, so
+// there may be less than it says, and never more.
+func (r *cqRing) behind() (look func() int) {
+	r.mu.Lock()
+	prod, entries := r.prod, r.mask+1
+	r.mu.Unlock()
+	return func() int {
+		var b [recordSize]byte
+		if r.loose || r.space.ReadV([]rxe.Span{{VA: r.record, Buf: b[:]}}) != nil {
+			return 0
+		}
+		n := (prod - binary.BigEndian.Uint32(b[cqRecordConsumer:])) & consumerMask
+		if n > entries { // the program has polled more
+			return 0
+		}
+		return int(n)
+	}
+}
+
 func (r *cqRing) entries() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -273,3 +273,36 @@ func TestModeration(t *testing.T) {
 		t.Fatal("no event when events need not wait any more")
 	}
 }
+
+// TestBehind: what the program has polled until the look does not wait any more, and what came
+// after Behind does not count.
+func TestBehind(t *testing.T) {
+	a, b := two(t, rxe.QPRC)
+	q := a.send.mem.(*completionQueue)
+	send := func() {
+		b.receive(b.piece(0, 8))
+		a.post(opSend, signaled, 0, a.piece(0, 8))
+	}
+	if n := q.Behind()(); n != 0 {
+		t.Errorf("%d completions of an unused queue", n)
+	}
+	send()
+	send()
+	look := q.Behind()
+	send()
+	if n := look(); n != 2 {
+		t.Errorf("%d of 2 completions are not polled", n)
+	}
+	for want := 1; want >= 0; want-- {
+		if _, ok := a.send.poll(); !ok {
+			t.Fatal("no completion")
+		}
+		if n := look(); n != want {
+			t.Errorf("%d completions are not polled, want %d", n, want)
+		}
+	}
+	a.send.poll()
+	if n := look(); n != 0 {
+		t.Errorf("the program has polled more than there was, and %d are not polled", n)
+	}
+}

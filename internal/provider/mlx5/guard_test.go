@@ -350,3 +350,17 @@ func TestNextWorker(t *testing.T) {
 	}
 	a.completes()
 }
+
+// TestAnonymous: only memory of the process alone may have its stores wait.
+func TestAnonymous(t *testing.T) {
+	const maps = `1000-2000 rw-p 00000000 00:00 0 [heap]
+2000-3000 rw-s 00000000 00:01 7 /memfd:x
+3000-4000 rw-p 00000000 00:01 7 /a/file
+4000-5000 r--p 00000000 00:00 0
+`
+	for addr, want := range map[uint64]bool{0xfff: false, 0x1000: true, 0x1fff: true, 0x2000: false, 0x3000: false, 0x4000: false, 0x5000: false} {
+		if got := anonymous(maps, addr); got != want {
+			t.Errorf("%#x: %t", addr, got)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package mlx5
 import (
 	"encoding/binary"
 	"math"
+	"sync"
 	"sync/atomic"
 
 	"github.com/gorxe/gorxe/rxe"
@@ -27,11 +28,13 @@ type recvQueue struct {
 	dead    atomic.Bool
 	popped  atomic.Uint64 // how many requests have left the queue, ever
 
-	seen   uint32 // of resets
-	next   uint16 // the index of the first request that the engine does not have
-	ahead  int    // requests from next on that were read
-	broken bool   // the record or the queue cannot be right; the bad request was returned
-	first  int    // where the first of them is in copies
+	mu     sync.Mutex // a leaf lock, for changes of these by Pop, and for Waits:
+	seen   uint32     // of resets
+	next   uint16     // the index of the first request that the engine does not have
+	broken bool       // the record or the queue cannot be right; the bad request was returned
+
+	ahead  int // requests from next on that were read
+	first  int // where the first of them is in copies
 	copies []byte
 	head   [4]byte
 	spans  []rxe.Span
@@ -41,14 +44,17 @@ type recvQueue struct {
 // request.
 func (r *recvQueue) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 	if n := r.resets.Load(); n != r.seen {
-		r.seen, r.next, r.ahead, r.broken = n, 0, 0, false
+		r.begin(n)
 	}
 	if r.dead.Load() || r.broken {
 		return false, false
 	}
 	if r.ahead == 0 {
 		posted, err := r.read()
-		if r.broken = err != nil || posted > int(r.mask)+1; r.broken {
+		if err != nil || posted > int(r.mask)+1 {
+			r.mu.Lock()
+			r.broken = true
+			r.mu.Unlock()
 			r.dev.QueueScribbled()
 			return true, true
 		}
@@ -60,41 +66,59 @@ func (r *recvQueue) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 	b := r.copies[r.first<<r.shift : (r.first+1)<<r.shift]
 	ok = decodeList(w, b[r.prefix:])
 	w.ID = newID(idReceive|r.kind, r.user, 0, r.next)
+	r.mu.Lock()
 	r.next++
+	r.popped.Add(1)
+	r.mu.Unlock()
 	r.first++
 	r.ahead--
 	r.waiting.Add(-1)
-	r.popped.Add(1)
 	return true, !ok
+}
+
+// begin begins at 0 again. Those that were dropped have left the queue.
+func (r *recvQueue) begin(resets uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next != 0 {
+		r.popped.Add(math.MaxUint16)
+	}
+	r.seen, r.next, r.ahead, r.broken = resets, 0, 0, false
+}
+
+// oldest returns the index of the oldest request that waits, ever and in the queue.
+func (r *recvQueue) oldest() (popped uint64, next uint16, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.popped.Load(), r.next, r.resets.Load() == r.seen && !r.dead.Load() && !r.broken
 }
 
 // Popped implements rxe.WaitingRing.
 func (r *recvQueue) Popped() uint64 { return r.popped.Load() }
 
-// Alone implements rxe.WaitingRing.
-func (r *recvQueue) Alone() bool { return true }
-
 // Waits implements rxe.WaitingRing. It reads at most shownRequests.
 func (r *recvQueue) Waits(from uint64, see func(index uint64, w *rxe.RecvWQE)) (next uint64) {
-	first := r.popped.Load()
-	if r.resets.Load() != r.seen || r.dead.Load() || r.broken {
-		return max(from, first)
+	first, index, ok := r.oldest()
+	if from = max(from, first); !ok {
+		return from
 	}
-	from = max(from, first)
-	at := uint32(r.next) + uint32(from-first)
+	at := uint32(index) + uint32(from-first)
 	n := min(shownRequests, r.mask+1-at&r.mask)
 	copies := make([]byte, int(n)<<r.shift)
-	spans := []rxe.Span{{VA: r.record + qpRecordReceive, Buf: r.head[:]}, {VA: r.buf + uint64(at&r.mask)<<r.shift, Buf: copies}}
+	var head [4]byte
+	spans := []rxe.Span{{VA: r.record + qpRecordReceive, Buf: head[:]}, {VA: r.buf + uint64(at&r.mask)<<r.shift, Buf: copies}}
 	if r.space.ReadV(spans) != nil {
 		return from
 	}
-	posted := int(uint16(binary.BigEndian.Uint32(r.head[:])) - uint16(at))
-	if posted > int(r.mask)+1 {
+	posted := int(uint16(binary.BigEndian.Uint32(head[:])) - uint16(at))
+	// The program may have used the places of those that have left the queue meanwhile.
+	gone, _, ok := r.oldest()
+	if posted > int(r.mask)+1 || !ok {
 		return from
 	}
 	var w rxe.RecvWQE
 	for i := range min(posted, int(n)) {
-		if decodeList(&w, copies[i<<r.shift:(i+1)<<r.shift]) {
+		if from >= gone && decodeList(&w, copies[i<<r.shift+r.prefix:(i+1)<<r.shift]) {
 			w.ID = newID(idReceive, r.user, 0, uint16(at)+uint16(i))
 			see(from, &w)
 		}

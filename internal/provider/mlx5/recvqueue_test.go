@@ -13,9 +13,6 @@ import (
 func TestReceivesShown(t *testing.T) {
 	a, b := two(t, rxe.QPRC)
 	ring := b.qp.RecvQueue()
-	if !ring.Alone() {
-		t.Fatal("the queue is in memory that does not block")
-	}
 	check := func(from, next uint64, want ...int) {
 		t.Helper()
 		var got, text []string
@@ -51,7 +48,7 @@ func TestReceivesShown(t *testing.T) {
 	}
 }
 
-// TestSharedShown: an observer sees the receives of a shared queue that were read ahead.
+// TestSharedShown: an observer sees the receives of a shared queue, whether they were read ahead or not.
 func TestSharedShown(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
 	s := p.newSRQ()
@@ -61,9 +58,6 @@ func TestSharedShown(t *testing.T) {
 	a.connect(b)
 	b.connect(a)
 	ring := s.mem.Ring().(rxe.WaitingRing)
-	if ring.Alone() {
-		t.Error("a look at the queue blocks")
-	}
 	check := func(from, next uint64, want string) {
 		t.Helper()
 		got := ""
@@ -75,7 +69,8 @@ func TestSharedShown(t *testing.T) {
 	for i := range 3 {
 		s.post(p.piece(4096, 64+i))
 	}
-	check(0, 0, "")
+	check(0, 3, "0:64 1:65 2:66 ")
+	check(1, 3, "1:65 2:66 ")
 	a.post(opSend, signaled, 0, inlined([]byte("shared")))
 	check(0, 3, "1:65 2:66 ")
 	check(2, 3, "2:66 ")

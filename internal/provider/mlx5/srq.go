@@ -195,13 +195,9 @@ func (r *sharedRing) Pop(w *rxe.RecvWQE) (ok, bad bool) {
 // Popped implements rxe.WaitingRing.
 func (r *sharedRing) Popped() uint64 { return r.popped.Load() }
 
-// Alone implements rxe.WaitingRing.
-func (r *sharedRing) Alone() bool { return false }
-
-// Waits implements rxe.WaitingRing. It shows those that were read.
+// Waits implements rxe.WaitingRing. It reads at most shownRequests.
 func (r *sharedRing) Waits(from uint64, see func(index uint64, w *rxe.RecvWQE)) (next uint64) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	next = r.popped.Load()
 	for i := range r.n {
 		if x := &r.ahead[(r.first+i)%recvAhead]; next >= from && !x.bad {
@@ -209,7 +205,50 @@ func (r *sharedRing) Waits(from uint64, see func(index uint64, w *rxe.RecvWQE)) 
 		}
 		next++
 	}
+	at, read := r.at, r.read
+	r.mu.Unlock()
+	var head [4]byte
+	for end := next + shownRequests; next < end; {
+		first := uint32(at) & r.mask
+		copies := make([]byte, int(min(uint32(end-next), r.mask+1-first))<<r.shift)
+		spans := []rxe.Span{{VA: r.record, Buf: head[:]}, {VA: r.buf + uint64(first)<<r.shift, Buf: copies}}
+		if r.space.ReadV(spans) != nil || !r.still(read) {
+			return next
+		}
+		posted := uint16(binary.BigEndian.Uint32(head[:])) - read - uint16(next-end+shownRequests)
+		if posted == 0 || uint32(posted) > r.mask+1 {
+			return next
+		}
+		at, next = r.show(copies, at, posted, next, func(index uint64, w *rxe.RecvWQE) {
+			if index >= from {
+				see(index, w)
+			}
+		})
+	}
 	return next
+}
+
+// still reports whether nobody has read on: then the program has not used those places again.
+func (r *sharedRing) still(read uint16) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.read == read && !r.dead && !r.broken
+}
+
+// show shows requests of the copies, as long as each is followed by its neighbor, and returns where
+// the next one is, and its index.
+func (r *sharedRing) show(copies []byte, at, posted uint16, next uint64, see func(uint64, *rxe.RecvWQE)) (uint16, uint64) {
+	var w rxe.RecvWQE
+	for place := uint32(at) & r.mask; len(copies) > 0 && posted > 0 && uint32(at)&r.mask == place; place++ {
+		if decodeList(&w, copies[nextSize:1<<r.shift]) {
+			w.ID = r.id | uint64(place)
+			see(next, &w)
+		}
+		at, copies = binary.BigEndian.Uint16(copies[nextIndex:]), copies[1<<r.shift:]
+		next++
+		posted--
+	}
+	return at, next
 }
 
 // Len returns how many requests wait, as far as is known.

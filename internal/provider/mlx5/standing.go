@@ -34,8 +34,12 @@ func (w *worker) tell(list []*queuePair) (over func(), inPlace bool) {
 	if len(told) > 0 && len(w.tids) == 1 && !w.call(func() { at = standing(told[0].send.space, w.tids[0]) }) {
 		return nil, false
 	}
-	for _, q := range told {
-		q.rings.Rings(q.send.qp, at)
+	if !w.call(func() {
+		for _, q := range told {
+			q.rings.Rings(q.send.qp, at)
+		}
+	}) {
+		return nil, false
 	}
 	return func() {
 		for _, q := range told {

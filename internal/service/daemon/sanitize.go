@@ -174,7 +174,7 @@ func (w *watcher) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c k
 // Posting implements uverbs.Watcher.
 func (w *watcher) Posting(q *rxe.QP, c kernel.Caller) { w.File.Posting(q, w.stack(c, false)) }
 
-// Rings implements provider.Ringing.
+// Rings implements provider.Ringing, and File its other method.
 func (w *watcher) Rings(q *rxe.QP, at *provider.At) {
 	if at == nil {
 		w.File.Posting(q, nil)
@@ -203,7 +203,7 @@ func (w *watcher) madeOf(o *uverbs.Watched, c kernel.Caller) sanitize.Made {
 			QP: o.QP, SendCQ: o.SendCQ, RecvCQ: o.RecvCQ, Depth: o.Cap.MaxSendWR, SignalAll: o.SignalAll, SRQ: o.SRQ,
 		}
 	case o.Entries != nil:
-		m.CQ = &sanitize.CQ{Entries: o.Entries, Waiting: o.Waiting}
+		m.CQ = &sanitize.CQ{Entries: o.Entries, Waiting: o.Waiting, Behind: o.Behind}
 	}
 	return m
 }

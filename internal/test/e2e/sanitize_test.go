@@ -83,6 +83,30 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
+// impossible are the programs whose mistake libmlx5 does not let them make.
+var impossible = map[string]string{
+	"no-signal": "ibv_post_send refuses the request that would find no free entry",
+}
+
+// TestMisuseConnectX: the same is found, with the same lines, in programs that ring by a store and
+// have their queues in their own memory.
+func TestMisuseConnectX(t *testing.T) {
+	need(t, "gcc")
+	notNative(t, "a sanitizer")
+	a, _ := twoHosts(t, 1500)
+	d := startDaemon(t, a, "--like", "connectx6", "--device", "mlx5_0=eth0")
+	for _, m := range misuses(t) {
+		rank := complete
+		if m.name == m.checks[0] {
+			rank = standard
+		}
+		if !selection.takes(rank) || impossible[m.name] != "" {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) { m.judge(t, d) })
+	}
+}
+
 // judge runs a program and its twin.
 func (m *misuse) judge(t *testing.T, d *daemon) {
 	bin := filepath.Join(t.TempDir(), m.name)
