@@ -69,6 +69,7 @@ func (d *duty) init(s *Session, run func(*receiver), launch func(func())) {
 type receivers struct {
 	watch   *standby.Watch
 	blocked atomic.Int32
+	wakeUps wakeUps
 
 	// Tests change these before Serve: after how long a call is blocked, and how many looks find a
 	// receiver with nothing to do before it is sent away.

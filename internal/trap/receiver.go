@@ -163,7 +163,7 @@ func (r *receiver) send(v verdict) {
 // the listener as it is.
 func (r *receiver) wakeUp() {
 	if r.slot != nil && !r.Replaced() {
-		r.s.wakeUps.prepare()
+		r.s.receivers.wakeUps.prepare()
 	}
 }
 
