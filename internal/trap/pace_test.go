@@ -363,6 +363,7 @@ func pacedMoved(l *library) error {
 func forked(flags uintptr, calls [][4]uintptr, from *int32, to *[]byte) (st unix.WaitStatus, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	runtime.Gosched() // nobody asks this thread to yield in the child
 	child, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 {
 		return 0, errno
