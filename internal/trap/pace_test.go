@@ -309,10 +309,8 @@ func pacedMoved(l *library) error {
 	if err := unix.Close(int(quick)); err != nil {
 		return err
 	}
-	child, err := forked(unix.CLONE_FILES, func() uintptr {
-		_, _, errno := unix.RawSyscall(unix.SYS_DUP3, 1, uintptr(fd), 0)
-		return uintptr(errno)
-	})
+	none := make([]byte, 4)
+	child, err := forked(unix.CLONE_FILES, [][4]uintptr{{unix.SYS_DUP3, 1, uintptr(fd), 0}}, new(int32), &none)
 	if err != nil || child != 0 {
 		return fmt.Errorf("the child ended with %#x: %w", uint32(child), err)
 	}
@@ -327,17 +325,28 @@ func pacedMoved(l *library) error {
 	return unix.Close(again)
 }
 
-// forked executes f in a forked process, and returns how that ended. f makes raw calls only, as the
-// runtime is not there.
-func forked(flags uintptr, f func() (status uintptr)) (st unix.WaitStatus, err error) {
+// forked makes calls in a forked process, and then copies what is at from to to, which both share.
+// The runtime is not there in that process, nor the race detector's. It returns the first errno.
+//
+//go:norace
+func forked(flags uintptr, calls [][4]uintptr, from *int32, to *[]byte) (st unix.WaitStatus, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	runtime.Gosched() // nobody asks this thread to yield in the child
 	child, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}
 	if child == 0 {
-		_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, f(), 0, 0)
+		status := uintptr(0)
+		for i := range calls {
+			c := &calls[i]
+			if _, _, errno := unix.RawSyscall(c[0], c[1], c[2], c[3]); errno != 0 && status == 0 {
+				status = uintptr(errno)
+			}
+		}
+		*(*int32)(unsafe.Pointer(&(*to)[0])) = *from
+		_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, status, 0, 0)
 	}
 	_, err = unix.Wait4(int(child), &st, 0, nil)
 	return st, err
@@ -353,24 +362,22 @@ func pacedFork(l *library) error {
 	if err := l.tell(unsafe.Pointer(&l.number)); err != nil {
 		return err
 	}
+	shared, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return err
+	}
 	var b [doorbellSize]byte
+	at := uintptr(unsafe.Pointer(&b))
 	quick, err := l.until()
 	if err != nil {
 		return err
 	}
-	child, err := forked(0, func() uintptr {
-		for _, n := range [...]uintptr{doorbellSize / 2, doorbellSize} {
-			if _, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(quick), uintptr(unsafe.Pointer(&b)), n); errno != 0 {
-				return uintptr(errno)
-			}
-		}
-		if l.number.Load() != int32(fd) {
-			return 255
-		}
-		return 0
-	})
-	if err != nil || child != 0 {
-		return fmt.Errorf("the child ended with %#x: %w", uint32(child), err)
+	write := [4]uintptr{unix.SYS_WRITE, uintptr(quick), at, doorbellSize}
+	other := [4]uintptr{unix.SYS_WRITE, uintptr(quick), at, doorbellSize / 2}
+	child, err := forked(0, [][4]uintptr{write, other, write}, (*int32)(unsafe.Pointer(&l.number)), &shared)
+	runtime.KeepAlive(&b)
+	if n := int32(binary.NativeEndian.Uint32(shared)); err != nil || child != 0 || n != int32(fd) {
+		return fmt.Errorf("the child ended with %#x, and number %d: %w", uint32(child), n, err)
 	}
 	fmt.Println("the child rings at the slow number")
 	return unix.Close(int(l.number.Load()))

@@ -499,7 +499,7 @@ func TestSelection(t *testing.T) {
 // TestManyRequests: requests that there is no room to watch take no memory and no time, and those
 // behind them are still told apart.
 func TestManyRequests(t *testing.T) {
-	const many = 1 << 20
+	const many = 8 * maxPosts
 	r := newRig(t, "all")
 	for range many {
 		r.post(rxe.WRSend, 64, 8, rxe.SendSignaled)

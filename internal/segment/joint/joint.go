@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/segment"
 )
 
@@ -23,6 +24,7 @@ const sockets = "gorxe-segment-*.sock"
 // Joint is what joins a segment of this process to others.
 type Joint struct {
 	segment  *segment.Segment
+	payer    *quota.Budget
 	listener *net.UnixListener
 	log      *slog.Logger
 
@@ -33,8 +35,8 @@ type Joint struct {
 }
 
 // Open joins a segment to those of all processes that have joined in a directory, which it makes if
-// there is none. Nobody but this user may write there.
-func Open(dir string, s *segment.Segment, log *slog.Logger) (j *Joint, err error) {
+// there is none. Nobody but this user may write there. payer pays for each of the others.
+func Open(dir string, s *segment.Segment, payer *quota.Budget, log *slog.Logger) (j *Joint, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("segment %s: %w", dir, err)
@@ -49,7 +51,7 @@ func Open(dir string, s *segment.Segment, log *slog.Logger) (j *Joint, err error
 	if err != nil {
 		return nil, err
 	}
-	j = &Joint{segment: s, log: log.With("segment", dir), links: make(map[*link]struct{})}
+	j = &Joint{segment: s, payer: payer, log: log.With("segment", dir), links: make(map[*link]struct{})}
 	for _, e := range there {
 		if is, _ := filepath.Match(sockets, e.Name()); is {
 			j.dial(filepath.Join(dir, e.Name()))
@@ -139,12 +141,24 @@ func (j *Joint) accept() {
 func (j *Joint) adopt(conn *net.UnixConn) {
 	l, err := newLink(j, conn)
 	if err == nil {
-		err = j.add(l)
+		err = j.pay(l)
 	}
 	if err != nil {
 		j.log.Warn("refused a process on the segment", "error", err)
 		conn.Close() //nolint:errcheck // it is of no use
 	}
+}
+
+// pay adds a link if the user has room for it.
+func (j *Joint) pay(l *link) error {
+	if err := j.payer.Take(l.cost); err != nil {
+		return err
+	}
+	err := j.add(l)
+	if err != nil {
+		j.payer.Give(l.cost)
+	}
+	return err
 }
 
 func (j *Joint) add(l *link) error {
@@ -161,6 +175,7 @@ func (j *Joint) add(l *link) error {
 	j.ending.Go(func() {
 		l.run()
 		l.trunk.Leave()
+		j.payer.Give(l.cost)
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		delete(j.links, l)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/segment/ether"
 	"github.com/gorxe/gorxe/internal/sys/mmsg"
@@ -27,6 +28,7 @@ type host struct {
 	*segment.Station
 	on    segment.Segment
 	joint *Joint
+	payer *quota.Budget
 	log   bytes.Buffer
 	got   chan []byte
 	slow  atomic.Bool
@@ -42,12 +44,15 @@ func (h *host) ReceiveFrame(b []byte, _ rxe.FrameInfo) {
 	}
 }
 
+// payerRoom is enough for MaxLinks.
+const payerRoom = 1 << 30
+
 func newHost(t *testing.T, dir string, last byte) *host {
 	t.Helper()
-	h := &host{got: make(chan []byte, 4096)}
+	h := &host{got: make(chan []byte, 4096), payer: quota.New(quota.Cost{Memory: payerRoom})}
 	h.Station = h.on.Join(segment.Config{MAC: [6]byte{2, 0, 0, 0, 0, last}, MTU: func() int { return 1500 }, Wake: func() {}})
 	must.OK(t, h.AddFlow(&ether.Rule{Type: ether.AllDefault, To: h}))
-	h.joint = must.Get[*Joint](t)(Open(dir, &h.on, slog.New(slog.NewTextHandler(&h.log, nil))))
+	h.joint = must.Get[*Joint](t)(Open(dir, &h.on, h.payer, slog.New(slog.NewTextHandler(&h.log, nil))))
 	t.Cleanup(h.joint.Close)
 	return h
 }
@@ -134,7 +139,7 @@ func TestRefuse(t *testing.T) {
 	must.OK(t, os.Symlink(t.TempDir(), link))
 	for dir, want := range map[string]string{open: "others may write", file: "not a directory", long: "longer than", link: "not a directory"} {
 		var s segment.Segment
-		if j, err := Open(dir, &s, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
+		if j, err := Open(dir, &s, quota.New(quota.Cost{}), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", dir, j, err)
 		}
 	}
@@ -275,4 +280,37 @@ func FuzzPeer(f *testing.F) {
 			t.Errorf("%d frames", len(h.got))
 		}
 	})
+}
+
+// TestPays: the user pays for each link, and has no more than there is room for. What a link has
+// taken is given back.
+func TestPays(t *testing.T) {
+	dir := t.TempDir()
+	h := newHost(t, dir, 1)
+	first := dial(t, dir)
+	must.Eventually(t, "one is joined", func() bool { return h.joint.Len() == 1 })
+	one := h.payer.Used()
+	if one.Files != 1 || one.Memory < 32*frameRoom || one.Memory > payerRoom/MaxLinks {
+		t.Fatalf("a link takes %+v", one)
+	}
+	const most = 5
+	must.OK(t, h.payer.Take(quota.Cost{Memory: payerRoom - most*one.Memory}))
+	var more []*net.UnixConn
+	for range most + 3 {
+		more = append(more, dial(t, dir))
+	}
+	for _, c := range more[most-1:] { // in the order in which they came
+		must.OK(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+		if n, err := c.Read(make([]byte, 1)); n != 0 || os.IsTimeout(err) {
+			t.Fatalf("a peer without room: %d, %v", n, err)
+		}
+	}
+	if n := h.joint.Len(); n != most || h.payer.Used().Files != most {
+		t.Errorf("%d links of %d take %+v", n, most, h.payer.Used())
+	}
+	must.OK(t, first.Close())
+	must.Eventually(t, "one has left", func() bool { return h.joint.Len() == most-1 })
+	h.joint.Close()
+	h.payer.Give(quota.Cost{Memory: payerRoom - most*one.Memory})
+	must.Eventually(t, "all is given back", func() bool { return h.payer.Used() == quota.Cost{} })
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/sys/mmsg"
 )
@@ -19,6 +20,7 @@ type link struct {
 	raw   syscall.RawConn
 	pid   int32
 	trunk *segment.Trunk
+	cost  quota.Cost
 }
 
 func newLink(j *Joint, conn *net.UnixConn) (*link, error) {
@@ -26,10 +28,14 @@ func newLink(j *Joint, conn *net.UnixConn) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
+	cost := quota.Cost{Memory: mmsg.InboxBytes(frameRoom, 0, 0), Files: 1}
 	var cred *unix.Ucred
 	var failed error
 	if err := raw.Control(func(fd uintptr) {
 		unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer) //nolint:errcheck // a smaller buffer loses more
+		if n, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF); err == nil {
+			cost.Memory += int64(n)
+		}
 		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil {
 		return nil, err
@@ -40,7 +46,7 @@ func newLink(j *Joint, conn *net.UnixConn) (*link, error) {
 	if int(cred.Uid) != os.Geteuid() {
 		return nil, fmt.Errorf("process %d belongs to user %d", cred.Pid, cred.Uid)
 	}
-	return &link{joint: j, conn: conn, raw: raw, pid: cred.Pid}, nil
+	return &link{joint: j, conn: conn, raw: raw, pid: cred.Pid, cost: cost}, nil
 }
 
 // Send implements segment.Sender.

@@ -106,8 +106,9 @@ type Server struct {
 // attached has the sessions and other connections of a daemon, and makes it end.
 type attached struct {
 	joint    *joint.Joint // other daemons; nil: the segment is joined to none
-	mu       sync.Mutex   // below
-	ending   bool         // takes no new sessions
+	joiner   *tenant.Tenant
+	mu       sync.Mutex // below
+	ending   bool       // takes no new sessions
 	sessions map[*session]struct{}
 	talks    int // connections about faults and reports, which keep a private daemon
 	lastID   uint64
@@ -175,9 +176,6 @@ func (s *Server) open() (err error) {
 	s.polling = sched.NewPolling(readers.Avoid)
 	s.setFrameTap(s.tap)
 	segments := &s.live.segments
-	if err := s.join(segments); err != nil {
-		return err
-	}
 	shared := common{
 		ecn: &ecn, tap: s.tap, work: s.work(), threads: readers, class: s.class, segments: segments, segmentOf: s.segmentOf, log: s.log,
 	}
@@ -199,6 +197,9 @@ func (s *Server) open() (err error) {
 	s.netlink = newNetlinkDevices(s.devices, s.tree)
 	s.contents = sealed.NewContents(contentsRoom(len(devices)))
 	s.limitUsers()
+	if err := s.join(segments); err != nil {
+		return err
+	}
 	if s.tap != nil {
 		return s.tap.Flush() // the capture begins now, also if no packet comes
 	}
@@ -246,9 +247,6 @@ func (s *Server) limitUsers() {
 		root = os.DirFS("/")
 	}
 	files := openFiles() + s.contents.Room()
-	if s.joint != nil {
-		files += joint.MaxLinks
-	}
 	l := tenant.Find(tenant.Machine().Within(root), tenant.Process().Within(root), s.cfg.UserMemory, files)
 	if s.cfg.Private { // its user is the only one
 		l.User.Files = l.All.Files
@@ -358,9 +356,7 @@ func (s *Server) release() error {
 			errs = append(errs, fmt.Errorf("device %v: %w", d.spec, err))
 		}
 	}
-	if s.joint != nil {
-		s.joint.Close()
-	}
+	s.part()
 	if s.contents != nil {
 		s.contents.Close()
 	}

@@ -15,12 +15,30 @@ type network string
 // joined is the user whose segment is joined to those of other daemons.
 type joined struct{}
 
-// join joins the segment of this daemon's user to those of other daemons, if that is wanted.
+// join joins the segment of this daemon's user to those of other daemons, if that is wanted. That
+// user pays.
 func (s *Server) join(u *segment.Users) (err error) {
-	if s.cfg.Segment != "" {
-		s.joint, err = joint.Open(s.cfg.Segment, u.Keep(joined{}), s.log)
+	if s.cfg.Segment == "" {
+		return nil
 	}
-	return err
+	owner, err := s.tenants.Greet(uint32(os.Geteuid()))
+	if err != nil {
+		return err
+	}
+	if s.joint, err = joint.Open(s.cfg.Segment, u.Keep(joined{}), owner.Budget, s.log); err != nil {
+		owner.Dismiss()
+		return err
+	}
+	s.joiner = owner
+	return nil
+}
+
+// part undoes join.
+func (s *Server) part() {
+	if s.joint != nil {
+		s.joint.Close()
+		s.joiner.Dismiss()
+	}
 }
 
 // segmentOf returns the user of Users whose segment has the programs of a user of this daemon.

@@ -3,12 +3,14 @@ package daemon
 import (
 	"bytes"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/segment"
 	"github.com/gorxe/gorxe/internal/segment/ether"
 	"github.com/gorxe/gorxe/internal/segment/uplink"
@@ -110,10 +112,20 @@ func TestSegmentOf(t *testing.T) {
 	if got := s.segmentOf(other); got != other {
 		t.Errorf("the segment of another user is that of %v", got)
 	}
-	if there := must.Get[[]os.DirEntry](t)(os.ReadDir(dir)); len(there) != 1 {
-		t.Errorf("%d sockets", len(there))
+	there := must.Get[[]os.DirEntry](t)(os.ReadDir(dir))
+	if len(there) != 1 {
+		t.Fatalf("%d sockets", len(there))
+	}
+	peer := must.Get[net.Conn](t)(net.Dial("unixpacket", filepath.Join(dir, there[0].Name())))
+	defer peer.Close()
+	must.Eventually(t, "the daemon's user pays for the peer", func() bool { return own.Used().Memory > 1<<20 })
+	if other.Used() != (quota.Cost{}) {
+		t.Errorf("another user pays %+v", other.Used())
 	}
 	must.OK(t, s.stop())
+	if own.Used() != (quota.Cost{}) {
+		t.Errorf("the daemon's user still pays %+v", own.Used())
+	}
 	if there := must.Get[[]os.DirEntry](t)(os.ReadDir(dir)); len(there) != 0 {
 		t.Errorf("%d sockets are left", len(there))
 	}

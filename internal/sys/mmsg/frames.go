@@ -86,6 +86,9 @@ func NewInbox(room, control, spare int) *Inbox {
 	return b
 }
 
+// InboxBytes returns what NewInbox allocates, nearly all of it.
+func InboxBytes(room, control, spare int) int64 { return int64(room+control+spare) * batchLen }
+
 // Receive receives what is there, at most a batch, without waiting.
 func (b *Inbox) Receive(fd int) (n int, errno unix.Errno) {
 	for i := range b.msgs {
