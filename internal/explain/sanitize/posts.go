@@ -416,7 +416,7 @@ func (f *File) Completed(q *rxe.QP, wc rxe.WC, pushed bool) {
 
 // arrive compares the message that a receive is about to complete, and the requests before it. The
 // program at the other end may answer it, by which the sender knows that it has come. What the
-// device sends again then changes nothing: the peer drops duplicates. If messages may be lost, or the
+// device sends again then changes nothing: the peer drops it (IBA C9-105). If messages may be lost, or the
 // sender is of another run, it is not known which ones have come: it may be all.
 func (f *File) arrive(q *rxe.QP, wc *rxe.WC) {
 	if !f.s.selected[sendBufferChanged] {
