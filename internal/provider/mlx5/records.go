@@ -17,7 +17,8 @@ import (
 // records are the pages with doorbell records of an open: those of queue pairs, and of completion
 // queues that may be armed. The guard's mu guards them.
 type records struct {
-	pages []*recordPage
+	pages   []*recordPage
+	writers int // calls of write
 	// blind is set for good if a page cannot be protected: then the guard takes no turns.
 	blind bool
 }
@@ -52,9 +53,9 @@ func (r *records) register(h *userfault.Handler) {
 	}
 }
 
-// ready reports whether all pages can be protected.
+// ready reports whether all pages can be protected now.
 func (r *records) ready() bool {
-	return len(r.pages) > 0 && !r.blind && !slices.ContainsFunc(r.pages, func(p *recordPage) bool { return !p.registered })
+	return len(r.pages) > 0 && !r.blind && r.writers == 0 && !slices.ContainsFunc(r.pages, func(p *recordPage) bool { return !p.registered })
 }
 
 // addRecord notes a record of a queue that the program makes, while it waits in that call. With
@@ -123,11 +124,13 @@ func (g *guard) turn() (ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.handler == nil || !g.armed.Load() || !g.records.ready():
+	case g.handler == nil || !g.armed.Load():
 		return false
 	case g.turned:
 		g.face()
 		return true
+	case !g.records.ready():
+		return false
 	}
 	for _, p := range g.records.pages {
 		if g.handler.Protect(p.Range) != nil {
@@ -160,14 +163,21 @@ func (g *guard) faceAway() bool {
 	return true
 }
 
-// write calls a function that writes to a record: the daemon's stores cannot wait. It may block.
+// write calls a function that writes to a record: the daemon's stores cannot wait. The function may
+// block, so mu is not held.
 func (g *guard) write(f func() error) error {
+	g.hold(1)
+	defer g.hold(-1)
+	return f()
+}
+
+// hold adds to the calls of write, during which the records are not protected.
+func (g *guard) hold(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.turned {
+	if g.records.writers += n; g.turned {
 		g.face()
 	}
-	return f()
 }
 
 // anonymous reports whether a page is memory of the process alone and of no file, by its

@@ -3,6 +3,7 @@ package mlx5
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sys/procmaps"
@@ -61,4 +62,32 @@ func TestSharedRecord(t *testing.T) {
 	if g.turn() {
 		t.Error("a page of a file is protected")
 	}
+}
+
+// TestWriteRecord: while the daemon writes to a record, none is protected. Such a write may block
+// for ever, and holds up nobody.
+func TestWriteRecord(t *testing.T) {
+	g, at := bareGuard(t)
+	g.addRecord(&udata{p: &program{process: at}}, at.idlePage(), true)
+	g.arm()
+	if !g.turn() {
+		t.Fatal("no turn")
+	}
+	done := make(chan bool)
+	must.OK(t, g.write(func() error {
+		go func() {
+			protected := g.turned || g.turn()
+			g.close()
+			done <- protected
+		}()
+		select {
+		case protected := <-done:
+			if protected {
+				t.Error("the records are protected")
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("a write holds up the end of the guard")
+		}
+		return nil
+	}))
 }
