@@ -12,9 +12,9 @@ var clone = regexp.MustCompile(`(\.(constprop|isra|part|cold|lto_priv|llvm)(\.[0
 // readableName returns the name that the source has for a symbol of the linker: that of C++ and
 // Rust without parameters, and without marks of the compiler.
 func readableName(symbol string) string {
-	symbol = clone.ReplaceAllString(symbol, "")
 	if len(symbol) > mostName {
 		return symbol[:mostName]
 	}
+	symbol = clone.ReplaceAllString(symbol, "")
 	return demangle.Filter(symbol, demangle.NoParams, demangle.NoEnclosingParams, demangle.MaxLength(mostNamePower))
 }

@@ -135,6 +135,9 @@ func (f *File) posted(q *rxe.QP, p *post, wr *rxe.SendWR) (judge func()) {
 	p.length = remoteLength(wr)
 	fenced := wr.Flags&rxe.SendFence != 0
 	f.s.numbered(o, p, fenced)
+	if p.signaled = o.QP.SignalAll || wr.Flags&rxe.SendSignaled != 0; p.signaled {
+		o.silent = 0
+	}
 	if f.s.posts >= maxPosts {
 		p.pieces, p.hashed = nil, false
 		f.s.unseen++
@@ -142,7 +145,7 @@ func (f *File) posted(q *rxe.QP, p *post, wr *rxe.SendWR) (judge func()) {
 		o.pass(p)
 		return nil
 	}
-	p.at, p.signaled = o.postedAt(), o.QP.SignalAll || wr.Flags&rxe.SendSignaled != 0
+	p.at = o.postedAt()
 	o.posts = append(o.posts, p)
 	f.s.posts++
 	f.meets(o, p, fenced)
@@ -321,7 +324,6 @@ func (f *File) countSignals(o *object, p *post) (judge func()) {
 		}
 		return nil
 	}
-	o.silent = 0
 	c := f.objects[o.QP.SendCQ]
 	if c == nil || c.CQ == nil {
 		return nil

@@ -496,6 +496,23 @@ func TestSelection(t *testing.T) {
 	}
 }
 
+// TestSignaledUnseen: a signaled request counts as one, also if there is no room to watch it.
+func TestSignaledUnseen(t *testing.T) {
+	r := newRig(t, "all")
+	for range depth {
+		r.post(rxe.WRSend, 64, 8, 0)
+	}
+	r.s.posts += maxPosts // of others
+	r.post(rxe.WRSend, 64, 8, rxe.SendSignaled)
+	r.s.posts -= maxPosts
+	for range depth {
+		r.post(rxe.WRSend, 64, 8, 0)
+	}
+	if names := r.found(); slices.Contains(names, noSignal) {
+		t.Errorf("found %v", names)
+	}
+}
+
 // TestManyRequests: requests that there is no room to watch take no memory and no time, and those
 // behind them are still told apart.
 func TestManyRequests(t *testing.T) {

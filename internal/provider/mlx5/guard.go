@@ -32,7 +32,7 @@ type guard struct {
 	why     error    // why there is none
 	closed  bool
 	records records
-	turned  bool // the records are protected, and not the registers
+	turned  bool // the records are protected, and not the registers; the guard is armed
 
 	live    atomic.Pointer[userfault.Handler] // handler, for those who do not block
 	covered atomic.Pointer[covered]           // nil: nothing is
@@ -195,6 +195,9 @@ func (g *guard) extend() {
 		g.covered.Store(c)
 	}
 	g.armed.Store(false) // the new ones are not protected
+	if !g.faceAway() {   // nobody awaits a store to a record
+		return
+	}
 	g.rouse()
 }
 

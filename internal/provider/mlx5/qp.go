@@ -133,8 +133,8 @@ func (q *queuePair) Created(u provider.UData, qp *rxe.QP) error {
 	q.label = q.c.labels.add(q.c.pages.file, q.labelOf(qp.Num()))
 	q.c.enter(qp.Num(), q)
 	defer func() {
+		q.c.cover(u, q.send.space) // first: it finds out whether another process makes it
 		q.c.guard.addRecord(u, q.send.record, q.rings != nil)
-		q.c.cover(u, q.send.space)
 	}()
 	if q.uar != nil {
 		q.c.doorbells.addQP(q, q.uar.register)

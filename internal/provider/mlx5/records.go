@@ -1,6 +1,7 @@
 package mlx5
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/gorxe/gorxe/internal/provider"
@@ -16,7 +17,8 @@ import (
 // records are the pages with doorbell records of an open: those of queue pairs, and of completion
 // queues that may be armed. The guard's mu guards them.
 type records struct {
-	pages []*recordPage
+	pages   []*recordPage
+	writers int // calls of write
 	// blind is set for good if a page cannot be protected: then the guard takes no turns.
 	blind bool
 }
@@ -25,6 +27,7 @@ type records struct {
 type recordPage struct {
 	userfault.Range
 	users      int
+	own        bool // anonymous memory
 	registered bool
 }
 
@@ -40,14 +43,19 @@ func (r *records) add(addr uint64) {
 	r.pages = append(r.pages, &recordPage{Range: userfault.Range{Start: start, Len: provider.PageSize}, users: 1})
 }
 
-// register has the pages registered that are not yet.
+// register has the pages registered that are not yet, and may be.
 func (r *records) register(h *userfault.Handler) {
 	for _, p := range r.pages {
-		if !p.registered && !r.blind {
+		if p.own && !p.registered && !r.blind {
 			p.registered = h.RegisterStores(p.Range) == nil
 			r.blind = !p.registered
 		}
 	}
+}
+
+// ready reports whether all pages can be protected now.
+func (r *records) ready() bool {
+	return len(r.pages) > 0 && !r.blind && r.writers == 0 && !slices.ContainsFunc(r.pages, func(p *recordPage) bool { return !p.registered })
 }
 
 // addRecord notes a record of a queue that the program makes, while it waits in that call. With
@@ -55,7 +63,7 @@ func (r *records) register(h *userfault.Handler) {
 func (g *guard) addRecord(u provider.UData, addr uint64, watched bool) {
 	l, ok := u.(provider.Lender)
 	maps := ""
-	if ok && watched && !g.registered(addr) {
+	if ok && watched && !g.owns(addr) {
 		maps = l.Mappings()
 	}
 	g.mu.Lock()
@@ -66,7 +74,8 @@ func (g *guard) addRecord(u provider.UData, addr uint64, watched bool) {
 	}
 	for _, p := range g.records.pages {
 		// of a file it is shared, and may have something else beside the records
-		g.records.blind = g.records.blind || !p.registered && !anonymous(maps, p.Start)
+		p.own = p.own || !g.records.blind && anonymous(maps, p.Start)
+		g.records.blind = g.records.blind || !p.own
 	}
 	if g.handler != nil {
 		g.records.register(g.handler)
@@ -76,12 +85,12 @@ func (g *guard) addRecord(u provider.UData, addr uint64, watched bool) {
 	}
 }
 
-// registered reports whether all pages are, and one has this address.
-func (g *guard) registered(addr uint64) (has bool) {
+// owns reports whether all pages are known to be the program's own, and one has this address.
+func (g *guard) owns(addr uint64) (has bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.records.pages {
-		if !p.registered {
+		if !p.own {
 			return false
 		}
 		has = has || p.Contains(addr)
@@ -109,19 +118,22 @@ func (g *guard) removeRecord(addr uint64) {
 }
 
 // turn lets what waits go on, and has the store wait that the program makes next: to a record
-// behind one to a register, and the other way round. It reports false if it cannot.
+// behind one to a register, and the other way round. It reports false if it cannot, or if the guard is
+// not armed: there are new places, or another worker.
 func (g *guard) turn() (ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.handler == nil || len(g.records.pages) == 0 || g.records.blind:
+	case g.handler == nil || !g.armed.Load():
 		return false
 	case g.turned:
 		g.face()
 		return true
+	case !g.records.ready():
+		return false
 	}
 	for _, p := range g.records.pages {
-		if !p.registered || g.handler.Protect(p.Range) != nil {
+		if g.handler.Protect(p.Range) != nil {
 			g.records.blind, g.turned = true, true // some may be protected
 			g.faceAway()
 			return false
@@ -151,14 +163,21 @@ func (g *guard) faceAway() bool {
 	return true
 }
 
-// write calls a function that writes to a record: the daemon's stores cannot wait. It may block.
+// write calls a function that writes to a record: the daemon's stores cannot wait. The function may
+// block, so mu is not held.
 func (g *guard) write(f func() error) error {
+	g.hold(1)
+	defer g.hold(-1)
+	return f()
+}
+
+// hold adds to the calls of write, during which the records are not protected.
+func (g *guard) hold(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.turned {
+	if g.records.writers += n; g.turned {
 		g.face()
 	}
-	return f()
 }
 
 // anonymous reports whether a page is memory of the process alone and of no file, by its
