@@ -46,7 +46,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestSharedRecord: records in shared memory are not protected, even if nobody asked who rings when
+// TestSharedRecord: records in shared memory are not protected, even if the program was not watched when
+// it made the queue.
 // the guard heard of them.
 func TestSharedRecord(t *testing.T) {
 	p := must.Get[*pages](t)(newPages())
