@@ -116,7 +116,7 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 // until receiving fails. All files are closed then. The listener stays open: the program can
 // continue as long as some process holds the listener and answers. It is called once.
 func (s *Session) Serve(ctx context.Context) error {
-	if !s.receivers.wakeUps.init(s.listener) {
+	if !s.receivers.wakeUps.init(s.listener, s.cfg.Paced) {
 		s.log.Info("trapped calls are slow on this kernel: Linux 6.6 has a faster wake-up")
 	}
 	s.users.Add(1)

@@ -18,7 +18,7 @@ type wakeUps struct {
 	// A receiver that was replaced may answer beside the next one. If the kernel got the two changes
 	// of the listener in another order than elsewhere, all calls would be slow from then on.
 	mu        sync.Mutex // a leaf lock
-	fixed     bool       // the kernel has only one way (Linux before 6.6)
+	fixed     bool       // answers are short, or the kernel has only one way (Linux before 6.6)
 	busy      bool       // the receiver has not slept since its last answer
 	elsewhere bool       // what the listener does
 }
@@ -29,10 +29,12 @@ type syncer interface {
 	Waiting() bool
 }
 
-// init says how the first caller wakes up. It reports false if the kernel has only one way.
-func (w *wakeUps) init(l syncer) bool {
-	w.listener, w.fixed = l, !l.SyncWakeUp(true)
-	return !w.fixed
+// init says how the first caller wakes up. With slow, answers take long enough for calls to meet;
+// all callers of others wake up alike. It reports false if the kernel has only one way.
+func (w *wakeUps) init(l syncer, slow bool) bool {
+	can := l.SyncWakeUp(true)
+	w.listener, w.fixed = l, !can || !slow
+	return can
 }
 
 // handOver is called before an answer, with whether another call waits. It reports whether the

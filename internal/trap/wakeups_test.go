@@ -57,7 +57,7 @@ func (f *fakeSyncer) Waiting() bool { return !f.quiet.Load() && rand.IntN(2) == 
 func TestWakeUpsOfTwo(t *testing.T) {
 	var l fakeSyncer
 	var w wakeUps
-	if !w.init(&l) {
+	if !w.init(&l, true) {
 		t.Fatal("there is one way only")
 	}
 	for range 200 {
@@ -85,7 +85,7 @@ func TestWakeUpsOfTwo(t *testing.T) {
 func TestWakeUpsRefused(t *testing.T) {
 	var l fakeSyncer
 	var w wakeUps
-	w.init(&l)
+	w.init(&l, true)
 	l.quiet.Store(true)
 	w.elsewhere = true // as after a call that waited
 	l.on.Store(false)
@@ -98,7 +98,7 @@ func TestWakeUpsRefused(t *testing.T) {
 	}
 	var old fakeSyncer
 	old.refuses.Store(true)
-	if w.init(&old) {
+	if w.init(&old, true) {
 		t.Error("an old kernel has two ways")
 	}
 	w.prepare()
