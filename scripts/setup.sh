@@ -63,6 +63,7 @@ if [ "$what" = tests ]; then
 	need iproute2 iproute command -v ip
 	# The race detector, and the tests' own C programs.
 	need gcc gcc command -v "${CC:-gcc}"
+	need g++ gcc-c++ command -v g++ # cmd/internal/backtrace
 	need libc6-dev glibc-devel test -e /usr/include/stdio.h
 	# A C library whose programs make the older system calls: internal/trap.
 	need musl-tools musl-gcc command -v musl-gcc
