@@ -27,8 +27,8 @@ import (
 // some time ([0092]).
 //
 // A program that posts slowly has each post trapped. One that posts faster than its stops allow
-// rings at the quick number, for sched.StopEvery at most, or until another call on the device. Then its
-// posts are trapped again.
+// rings at the quick number, for sched.StopEvery at most, or until another call on the device. Then
+// its posts are trapped again.
 //
 // [0092]: docs/design/0092-two-numbers-for-a-device.md
 
@@ -59,8 +59,8 @@ func newPace(file kernel.NumberedFile) *pace {
 	return p
 }
 
-// spares are the numbers of a process at which pace.go has put a file of no use. They serve again,
-// for what may be there.
+// spares are the numbers of a process at which pace.go has put a file of no use. A later device may
+// have such a number.
 type spares struct {
 	mu   sync.Mutex // a leaf lock
 	list []uint32
@@ -231,8 +231,8 @@ func (r *receiver) placeQuick(o *object, owner *process, slow uint32) (uint32, b
 	return quick, true
 }
 
-// spare takes a spare number of the caller for which good is true. What has closed it or put
-// another file there without a trapped call, as io_uring does, was not seen.
+// spare takes a spare number of the caller for which good is true. The program may have closed it,
+// or put another file there, without a trapped call, as by io_uring: so spare looks.
 func (r *receiver) spare(owner *process, good func(n uint32) bool) (uint32, bool) {
 	for {
 		n, ok := owner.spares.take(good)

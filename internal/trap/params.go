@@ -100,7 +100,7 @@ const (
 // call's wrapper and of its caller.
 const leastStack = 256
 
-// What pace.go goes by, beside sched.Stops.
+// Numbers of pace.go. Those of sched.Stops stand in package sched.
 const (
 	// stopsOfCall are allowed after any other call on the device, which often precedes another kind
 	// of posts. Such a call is as expensive. Twice: programs that ask for an event for each batch

@@ -76,7 +76,7 @@ func posted(p *post) []Place {
 // request returns the work request of an id; nil: it is not known.
 func (o *object) request(id uint64) *post {
 	for _, p := range o.posts {
-		if p.id == id && p.unseen == 0 {
+		if p.id == id && p.watched() {
 			return p
 		}
 	}
@@ -85,11 +85,11 @@ func (o *object) request(id uint64) *post {
 
 // asker returns the work request that named a range of a key. Without a key, it is the oldest.
 func (o *object) asker(key uint32, va, n uint64) *post {
-	if key == 0 && len(o.posts) > 0 && o.posts[0].unseen == 0 {
+	if key == 0 && len(o.posts) > 0 && o.posts[0].watched() {
 		return o.posts[0]
 	}
 	for _, p := range o.posts {
-		if p.unseen == 0 && p.rkey == key && va >= p.remote {
+		if p.watched() && p.rkey == key && va >= p.remote {
 			return p
 		}
 	}
@@ -218,7 +218,7 @@ func (o *object) receiver() *object {
 func (w *work) late() string {
 	waiting := 0
 	for _, p := range w.qp.posts {
-		if isMessage(p.op) && p.unseen == 0 {
+		if isMessage(p.op) && p.watched() {
 			waiting++
 		}
 	}

@@ -155,7 +155,7 @@ func (f *File) Ended(id any, at *Stack) {
 	case o.Region != nil:
 		f.endRegion(o)
 	case o.QP != nil:
-		if i := slices.IndexFunc(o.posts, func(p *post) bool { return p.unseen == 0 }); i >= 0 {
+		if i := slices.IndexFunc(o.posts, (*post).watched); i >= 0 {
 			p, which := o.posts[i], "the oldest"
 			if i > 0 {
 				which = "one of them"
@@ -240,7 +240,7 @@ func (o *object) extent() string {
 func (f *File) drop(o *object) {
 	for _, p := range o.posts {
 		p.done = true
-		if p.unseen == 0 {
+		if p.watched() {
 			f.s.posts--
 		}
 	}

@@ -39,6 +39,9 @@ type post struct {
 	tellsOwner bool
 }
 
+// watched reports whether p is one request that is known, and not several without room.
+func (p *post) watched() bool { return p.unseen == 0 }
+
 // piece is a range of a region, in the program's address space.
 type piece struct {
 	key    uint32
@@ -158,7 +161,7 @@ func (f *File) posted(q *rxe.QP, p *post, wr *rxe.SendWR) (judge func()) {
 
 // pass notes a request that there is no room to watch.
 func (o *object) pass(p *post) {
-	if n := len(o.posts); n > 0 && o.posts[n-1].unseen > 0 {
+	if n := len(o.posts); n > 0 && !o.posts[n-1].watched() {
 		o.posts[n-1].unseen++
 		return
 	}
@@ -176,7 +179,7 @@ func (o *object) take() (p *post, watched bool) {
 	o.posts[0] = nil
 	o.posts = o.posts[1:]
 	o.arrived = max(o.arrived-1, 0)
-	return p, p.unseen == 0
+	return p, p.watched()
 }
 
 // underWay is how many requests have not completed.
@@ -417,9 +420,9 @@ func (f *File) Completed(q *rxe.QP, wc rxe.WC, pushed bool) {
 }
 
 // arrive compares the message that a receive is about to complete, and the requests before it. The
-// program at the other end may answer it, by which the sender knows that it has come. What the
-// device sends again then changes nothing: the peer drops it (IBA C9-105). If messages may be lost, or the
-// sender is of another run, it is not known which ones have come: it may be all.
+// program at the other end may answer the message, and then the sender knows that it has come. If
+// the device sends a packet of it again, the peer drops that (IBA C9-105). If messages may be lost,
+// or the sender is of another run, nobody knows which ones have come: it may be all.
 func (f *File) arrive(q *rxe.QP, wc *rxe.WC) {
 	if !f.s.selected[sendBufferChanged] {
 		return

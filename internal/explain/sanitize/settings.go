@@ -117,7 +117,7 @@ func (s *Session) step() int {
 // reads is how many READs and atomics of a queue pair are under way.
 func (o *object) reads() (n int) {
 	for _, p := range o.posts {
-		if returns(p.op) && p.unseen == 0 {
+		if returns(p.op) && p.watched() {
 			n++
 		}
 	}

@@ -282,8 +282,8 @@ func FuzzPeer(f *testing.F) {
 	})
 }
 
-// TestPays: the user pays for each link, and has no more than there is room for. What a link has
-// taken is given back.
+// TestPays: the user pays for each link, and has no more links than the budget has room for. A link
+// that ends gives back what it took.
 func TestPays(t *testing.T) {
 	dir := t.TempDir()
 	h := newHost(t, dir, 1)
