@@ -1,7 +1,7 @@
 // Command gotest runs `go test` and reports the result for CI. It prints the closing line of each
-// package, the output of failed tests, the names of skipped tests, and totals with the first errors
-// of each failed test. With CI=true in the environment a skipped test is a failure, so a missing
-// tool does not go unnoticed.
+// package, the output of failed tests and the names of skipped tests. Totals follow, with the first
+// errors of each failed test and with the tests that took longest. With CI=true in the environment a
+// skipped test is a failure, so a missing tool does not go unnoticed.
 //
 // usage: go run ./scripts/gotest [-taken] [go test flags] [packages]
 //
@@ -13,13 +13,16 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -85,6 +88,7 @@ type event struct {
 	Package string
 	Test    string
 	Output  string
+	Elapsed float64 // in seconds, without the time in which the test waited for its turn
 }
 
 // summary counts tests, subtests included.
@@ -96,6 +100,19 @@ type summary struct {
 	errors  map[string][]string
 	skipped []string
 	shuffle map[string]string // package: the seed of its order, to repeat a failure with
+	longest []timed           // tests with their subtests
+}
+
+// timed is a test and how long it took.
+type timed struct {
+	name    string
+	seconds float64
+}
+
+// running is a test that has begun.
+type running struct {
+	output strings.Builder
+	waits  bool // for its turn, which t.Parallel gives
 }
 
 func (s summary) String() string {
@@ -110,6 +127,13 @@ func (s summary) String() string {
 	for _, name := range s.skipped {
 		line += "\n  SKIPPED " + name
 	}
+	const most, least = 12, 10 // tests, and seconds
+	slices.SortFunc(s.longest, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, t := range s.longest[:min(len(s.longest), most)] {
+		if t.seconds >= least {
+			line += fmt.Sprintf("\n  TOOK %3.0f s %s", t.seconds, t.name)
+		}
+	}
 	return line
 }
 
@@ -117,7 +141,7 @@ func (s summary) String() string {
 // see of them to w.
 func report(events io.Reader, w io.Writer) (summary, error) {
 	sum := summary{shuffle: make(map[string]string), errors: make(map[string][]string)}
-	pending := make(map[string]*strings.Builder) // output of the tests that still run, by full name
+	pending := make(map[string]*running) // by full name
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -138,10 +162,16 @@ func report(events io.Reader, w io.Writer) (summary, error) {
 		}
 	}
 	// What is left never finished: its package crashed or timed out.
-	for name, out := range pending {
+	for _, name := range slices.Sorted(maps.Keys(pending)) {
+		test := pending[name]
+		if test.waits {
+			sum.failed = append(sum.failed, name+" (did not begin)")
+			continue
+		}
+		fmt.Fprint(w, &test.output)
+		errors := firstErrors(test.output.String())
 		name += " (did not finish)"
-		sum.failed, sum.errors[name] = append(sum.failed, name), firstErrors(out.String())
-		fmt.Fprint(w, out)
+		sum.failed, sum.errors[name] = append(sum.failed, name), errors
 	}
 	return sum, nil
 }
@@ -166,35 +196,40 @@ func (s *summary) addPackage(e event, w io.Writer) {
 }
 
 // add accounts for one event.
-func (s *summary) add(e event, pending map[string]*strings.Builder, w io.Writer) {
+func (s *summary) add(e event, pending map[string]*running, w io.Writer) {
 	if e.Test == "" {
 		s.addPackage(e, w)
 		return
 	}
 	name := e.Package + "." + e.Test
+	test := pending[name]
 	switch e.Action {
 	case "run":
-		pending[name] = new(strings.Builder)
-	case "output":
-		if out := pending[name]; out != nil {
-			out.WriteString(e.Output)
+		test = new(running)
+		pending[name] = test
+	case "pass", "fail", "skip":
+		delete(pending, name)
+		if !strings.Contains(e.Test, "/") {
+			s.longest = append(s.longest, timed{name, e.Elapsed})
 		}
+	}
+	if test == nil {
+		test = new(running)
+	}
+	switch e.Action {
+	case "pause", "cont":
+		test.waits = e.Action == "pause"
+	case "output":
+		test.output.WriteString(e.Output)
 	case "pass":
 		s.passed++
-		delete(pending, name)
 	case "fail":
 		s.failed = append(s.failed, name)
-		if out := pending[name]; out != nil {
-			fmt.Fprint(w, out)
-			s.errors[name] = firstErrors(out.String())
-		}
-		delete(pending, name)
+		s.errors[name] = firstErrors(test.output.String())
+		fmt.Fprint(w, &test.output)
 	case "skip":
 		s.skipped = append(s.skipped, name)
-		if out := pending[name]; out != nil {
-			fmt.Fprint(w, out)
-		}
-		delete(pending, name)
+		fmt.Fprint(w, &test.output)
 	}
 }
 

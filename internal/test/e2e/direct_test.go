@@ -13,12 +13,12 @@ import (
 
 // directTests are what is run again with doorbells that are not trapped: what posts, and what dies
 // or stalls. TestWriteABI is not among them: it makes a new libibverbs use what only an old
-// one does. TestNewerRDMACore is, in the full run: newer programs have direct doorbells in TestMPI
-// and TestUCXNewer, too.
+// one does, nor are those that kill programs without traffic. TestNewerRDMACore is, in the full run:
+// newer programs have direct doorbells in TestMPI and TestUCXNewer, too.
 var directTests = map[string][]string{
 	"posts": {"TestPingpong", "TestPerftest", "TestRDMACore", "TestNewerRDMACore", "TestLanding", "TestManyPairs",
 		"TestTimerSignals", "TestOrdinaryUsers"},
-	"dies": {"TestKill.*", "TestStopDaemon", "TestStall"},
+	"dies": {"TestKillProgram", "TestKillPeer", "TestKillFront", "TestKillKeeper", "TestKillDaemon", "TestStopDaemon", "TestStall"},
 }
 
 // directRaceTests are those of them that the race detector sees.

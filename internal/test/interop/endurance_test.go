@@ -11,7 +11,10 @@ import (
 func endurance(t *testing.T) time.Duration {
 	text := os.Getenv("GORXE_INTEROP_ENDURANCE")
 	if text == "" {
-		return 2 * time.Minute
+		if full {
+			return 2 * time.Minute
+		}
+		return 20 * time.Second
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
