@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gorxe/gorxe/internal/sys/procmaps"
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -411,6 +412,9 @@ func TestRaces(t *testing.T) {
 // TestRacesBounded: what is kept to find races has limits, and none of them makes a race where none
 // is.
 func TestRacesBounded(t *testing.T) {
+	if race.Enabled {
+		return // one goroutine, and long
+	}
 	w := newParties(t, "all")
 	for i := range 2 * maxNews {
 		w.post(1, 2, rxe.WRSend, 0, 0, 512, 0)

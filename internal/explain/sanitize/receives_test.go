@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -237,6 +238,9 @@ func (q *wide) Waits(from uint64, see func(uint64, *rxe.RecvWQE)) uint64 {
 
 // TestWideReceives: a thread of the engine does not compare all pieces of long lists.
 func TestWideReceives(t *testing.T) {
+	if race.Enabled {
+		return // one goroutine, and long
+	}
 	took := func(pieces uint64) time.Duration {
 		r, q := newRig(t, overlappingReceives), &wide{pieces: pieces}
 		r.Made("srq", Made{Kind: "shared receive queue", Receives: func() rxe.WaitingRing { return q }}, at(4))
