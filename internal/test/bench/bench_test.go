@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/test/race"
 	"github.com/gorxe/gorxe/internal/test/testenv"
 )
 
@@ -202,6 +203,9 @@ func buildGorxe(t *testing.T) string {
 // TestRun measures one row in each place, as briefly as it can be done, and looks
 // at nothing but that there are figures.
 func TestRun(t *testing.T) {
+	if race.Enabled {
+		return // the programs are not compiled with the race detector
+	}
 	gorxe := buildGorxe(t)
 	self, err := os.Executable()
 	if err != nil {

@@ -9,11 +9,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorxe/gorxe/internal/test/race"
 )
 
 // TestCurvePoint measures two pairs at once in each place, and looks at nothing but that there are
 // figures.
 func TestCurvePoint(t *testing.T) {
+	if race.Enabled {
+		return // as TestRun
+	}
 	cfg := Config{Gorxe: buildGorxe(t), Target: time.Millisecond, Progress: t.Output()}
 	for i, place := range []string{OneDaemon, TwoDaemons} {
 		r := curveRows(place)[i*3] // a rate, and a latency

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/test/race"
 )
 
 // sysData is struct seccomp_data.
@@ -156,6 +158,9 @@ func expect(d *sysData, fds Range) uint32 {
 }
 
 func TestFilter(t *testing.T) {
+	if race.Enabled {
+		return // one goroutine, and long
+	}
 	p := built(t, testRange)
 	if len(p) > unix.BPF_MAXINSNS {
 		t.Fatalf("%d instructions", len(p))
