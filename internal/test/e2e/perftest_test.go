@@ -45,7 +45,7 @@ func perftests() (cases []perftest) {
 				size = " -s 1024"
 			}
 			add(first, 1, bw, "%s%s -n 100", transport, size)
-			add(first, 1, lat, "%s -n 100", transport)
+			add(first, 1, lat, "%s -n 30", transport)
 			add(standard, 1, bw, "%s%s -n 100 -b", transport, size)
 			add(standard, 1, bw, "%s%s -n 100 -q 8", transport, size)
 			add(complete, 1, bw, "%s%s -n 100 -b -q 8", transport, size)
@@ -62,7 +62,7 @@ func perftests() (cases []perftest) {
 				}
 				add(standard, 1, bw, "%s%s -n 100 --use-srq%s", transport, size, srq)
 				add(complete, 1, bw, "%s%s -n 128 --recv_post_list=32", transport, size)
-				add(standard, 1, lat, "%s -n 100 -e", transport)
+				add(standard, 1, lat, "%s -n 30 -e", transport)
 			} else if op != "write" { // it has no events
 				add(complete, 1, bw, "%s%s -n 100 -e", transport, size)
 			}
@@ -100,7 +100,7 @@ func perftests() (cases []perftest) {
 	add(trappedOnly(), 1, "read_bw", "-n 100 -s 65536 -o 1")
 	add(complete, 1, "write_bw", "-D 2 -s 65536")
 	add(complete, 1, "write_bw", "-n 1000 -s 65536 -q 64")
-	add(standard, 1, "write_lat", "-n 2000 -s 2")
+	add(standard, 1, "write_lat", "-n 500 -s 2")
 	add(standard, 1, "write_bw", "-n 4096 -s 8 --post_list=32")
 	add(trappedOnly(), 1, "write_bw", "-n 100 -s 65536 --mr_per_qp -q 4")
 	add(standard, 1, "send_bw", "-n 100 -s 65536 --use_old_post_send")
