@@ -37,8 +37,6 @@ const (
 	flagBytes = 8
 	maxTold   = 256 // queue pairs whose RDMA CM messages are under way
 
-	mapColumns = 6 // of a line of /proc/PID/maps that names a file (proc(5))
-
 	// hashedBytes is how much of a posted message is compared. A longer one is compared at its
 	// beginning and at its end.
 	hashedBytes = 64 << 10

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorxe/gorxe/internal/sys/procmaps"
 	"github.com/gorxe/gorxe/rxe"
 	"github.com/gorxe/gorxe/wire"
 )
@@ -123,9 +124,9 @@ func (s *Session) Maps(text string) int {
 // withCode returns the lines of /proc/PID/maps that map code of a file.
 func withCode(text string) string {
 	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if words := strings.Fields(line); len(words) >= mapColumns && strings.Contains(words[1], "x") {
-			b.WriteString(line)
+	for m, err := range procmaps.Read(strings.NewReader(text)) {
+		if err == nil && m.Executable() && m.Path != "" {
+			b.WriteString(m.Line + "\n")
 		}
 	}
 	return b.String()

@@ -20,6 +20,7 @@ type Mapping struct {
 	// Path is empty or in brackets if no file is mapped. It is as the kernel writes it: \012 stands
 	// for a newline, and " (deleted)" follows the path of a file that has no name any more.
 	Path string
+	Line string // the line, without the newline that ends it
 }
 
 // File identifies a mapped file; Inode 0: there is none.
@@ -71,7 +72,7 @@ func parse(line string) (m Mapping, ok bool) {
 		ok = ok && err == nil
 		return n
 	}
-	m = Mapping{
+	m = Mapping{Line: line,
 		Start: number(start, 16, 64), End: number(end, 16, 64), Offset: number(f[2], 16, 64), Rights: f[1],
 		File: File{Major: uint32(number(major, 16, 32)), Minor: uint32(number(minor, 16, 32)), Inode: number(f[4], 10, 64)},
 	}
