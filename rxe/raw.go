@@ -276,18 +276,8 @@ func (r *responder) receiveFrame(q *QP, item *inboxItem, st *step) fault {
 		return faultRecvAccess
 	}
 	r.wc = WC{ID: r.recv.wqe.ID, Opcode: WCRecv, ByteLen: uint32(len(item.buf)), QPN: q.qpn}
-	switch f := q.recvFault(WCRecv); {
-	case f.Breaks != BreaksNothing:
-		q.breakRecv(f.Breaks)
-		return faultOverflow
-	case f.Ends:
-		return faultSpaceEnded
-	case f.Status != WCSuccess:
-		asked := f
-		r.asked = &asked
-		return faultAsked
-	case f.ReachLimit && q.srq != nil:
-		q.srq.reachLimit()
+	if f := r.recvFault(q, WCRecv); f != faultNone {
+		return f
 	}
 	item.frame.put(&r.wc)
 	r.recv.hasWQE = false

@@ -101,12 +101,25 @@ var faultCounters = [numFaults]func(*Counters) *atomic.Uint64{
 	faultSpaceEnded:    func(c *Counters) *atomic.Uint64 { return &c.MemoryEnded },
 }
 
-// recvFault returns what WorkFaults says of the message that completes a receive work request.
-func (q *QP) recvFault(op WCOpcode) (f WorkFault) {
-	if q.faults != nil {
-		f = q.faults.Work(q, op)
+// recvFault does what WorkFaults says of the message that completes a receive work request.
+func (r *responder) recvFault(q *QP, op WCOpcode) fault {
+	if q.faults == nil {
+		return faultNone
 	}
-	return f
+	switch f := q.faults.Work(q, op); {
+	case f.Breaks != BreaksNothing:
+		q.breakRecv(f.Breaks)
+		return faultOverflow
+	case f.Ends:
+		return faultSpaceEnded
+	case f.Status != WCSuccess:
+		asked := f // the other cases allocate nothing
+		r.asked = &asked
+		return faultAsked
+	case f.ReachLimit && q.srq != nil:
+		q.srq.reachLimit()
+	}
+	return faultNone
 }
 
 // answer returns the NAK for a message whose receive work request fails by f.

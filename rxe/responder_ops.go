@@ -235,18 +235,8 @@ func (r *responder) doComplete(q *QP, pkt packet, op WCOpcode, n uint32, st *ste
 	r.wc = WC{ID: r.recv.wqe.ID, Opcode: op, ByteLen: n,
 		QPN: q.qpn, SrcQP: q.attr.DestQPN, SRQN: q.srqn, PKeyIndex: q.attr.PKeyIndex}
 	wc, info := &r.wc, pkt.Info()
-	switch f := q.recvFault(op); {
-	case f.Breaks != BreaksNothing:
-		q.breakRecv(f.Breaks)
-		return faultOverflow
-	case f.Ends:
-		return faultSpaceEnded
-	case f.Status != WCSuccess:
-		asked := f // the other cases allocate nothing
-		r.asked = &asked
-		return faultAsked
-	case f.ReachLimit && q.srq != nil:
-		q.srq.reachLimit()
+	if f := r.recvFault(q, op); f != faultNone {
+		return f
 	}
 	if info.Has(wire.OpInv) {
 		if !r.placed(q, st) {
