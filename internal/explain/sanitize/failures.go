@@ -38,7 +38,8 @@ type work struct {
 	file    *File
 	qp      *object
 	failure *rxe.Failure
-	peer    *object // the other end, if it is of this run
+	peer    *object  // the other end, if it is of this run
+	drawing []string // of the memory in question; nil: none
 }
 
 // asked names the request that was refused, as the subject of a sentence, and where it was posted.
@@ -96,13 +97,19 @@ func (o *object) asker(key uint32, va, n uint64) *post {
 	return nil
 }
 
-func (w *work) find(check, what string, drawing []string, places ...Place) {
+func (w *work) find(check, what string, places ...[]Place) {
 	psn := uint32(w.failure.PSN)
 	objects := []string{w.qp.name()}
 	if o := w.file.region(w.failure.Key.Key); o != nil && w.failure.Key.Why != "" {
 		objects = append(objects, o.name())
 	}
-	w.file.find(check, Finding{What: what, Objects: objects, Places: places, Drawing: drawing, PSN: &psn})
+	w.file.find(check, Finding{What: what, Objects: objects, Places: slices.Concat(places...), Drawing: w.drawing, PSN: &psn})
+}
+
+// refused finds that a request is what the rest of the sentence says.
+func (w *work) refused(check, rest string) {
+	subject, places := w.asked()
+	w.find(check, subject+rest, places, w.qp.history("the queue pair was made"))
 }
 
 // history says where an object came from, and where it was changed.
@@ -122,20 +129,21 @@ func (w *work) key() {
 	region := w.file.region(k.Key)
 	switch {
 	case strings.Contains(k.Why, "window"):
-		w.find(keyWindow, what+": "+k.Why, nil, places...)
+		w.find(keyWindow, what+": "+k.Why, places)
 	case strings.Contains(k.Why, "no such"), strings.Contains(k.Why, "stale"):
 		w.unknown(what, places)
 	case region == nil && w.file.windows && w.file.s.unseen == 0 && k.Why != "":
-		w.find(keyWindow, what+", a window: "+k.Why, nil, places...)
+		w.find(keyWindow, what+", a window: "+k.Why, places)
 	case region == nil: // there was no room to watch it
 	case strings.Contains(k.Why, "domain"):
-		w.find(keyDomain, what+", which is of another protection domain than the queue pair", nil,
-			slices.Concat(places, region.history("the region was registered"), w.qp.history("the queue pair was made"))...)
+		w.find(keyDomain, what+", which is of another protection domain than the queue pair",
+			places, region.history("the region was registered"), w.qp.history("the queue pair was made"))
 	case strings.Contains(k.Why, "right"):
-		w.find(keyRight, what+", which lacks "+rights(k.Need), nil, slices.Concat(places, region.history("the region was registered"))...)
+		w.find(keyRight, what+", which lacks "+rights(k.Need), places, region.history("the region was registered"))
 	case strings.Contains(k.Why, "range"):
-		distance, drawing := region.Region.beyond(k.Addr, k.Length)
-		w.find(keyRange, what+", "+distance, drawing, slices.Concat(places, region.history("the region was registered"))...)
+		var distance string
+		distance, w.drawing = region.Region.beyond(k.Addr, k.Length)
+		w.find(keyRange, what+", "+distance, places, region.history("the region was registered"))
 	}
 }
 
@@ -146,17 +154,17 @@ func (w *work) unknown(what string, places []Place) {
 		if o.Number != w.failure.Key.Key || o.file.device != w.file.device {
 			continue
 		}
-		w.find(useAfterDereg, fmt.Sprintf("%s, whose region was deregistered %v before", what, w.file.s.now().Sub(o.endedAt).Round(precision)), nil,
-			slices.Concat(places, []Place{{What: "the region was deregistered", Stack: o.endedBy}}, o.history("it was registered"))...)
+		w.find(useAfterDereg, fmt.Sprintf("%s, whose region was deregistered %v before", what, w.file.s.now().Sub(o.endedAt).Round(precision)),
+			places, []Place{{What: "the region was deregistered", Stack: o.endedBy}}, o.history("it was registered"))
 		return
 	}
 	if region := w.file.region(w.failure.Key.Key); region != nil {
 		// The program is in ibv_dereg_mr. Ended comes when that has succeeded.
-		w.find(useAfterDereg, what+", whose region is being deregistered", nil, slices.Concat(places, region.history("it was registered"))...)
+		w.find(useAfterDereg, what+", whose region is being deregistered", places, region.history("it was registered"))
 		return
 	}
 	if o := w.file.window(w.failure.Key.Key); o != nil {
-		w.find(keyWindow, what+", which the window no longer has, or not yet", nil, slices.Concat(places, o.history("the window was made"))...)
+		w.find(keyWindow, what+", which the window no longer has, or not yet", places, o.history("the window was made"))
 		return
 	}
 	if w.file.windows || w.file.s.unseen > 0 {
@@ -165,7 +173,7 @@ func (w *work) unknown(what string, places []Place) {
 	if what += ", which no region of the process has or had"; w.failure.Key.Key == 0 {
 		what += ": it is the rkey of regions without remote rights"
 	}
-	w.find(keyUnknown, what, nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+	w.find(keyUnknown, what, places, w.qp.history("the queue pair was made"))
 }
 
 // window returns the window that has, or had, a key; nil: there is none. All its keys have the same
@@ -185,7 +193,7 @@ func (w *work) nak() {
 		return
 	}
 	subject, places := w.asked()
-	w.find(refusedByPeer, fmt.Sprintf("%s was refused by %v: %v", subject, w.failure.Peer.Addr(), w.failure.Status), nil, places...)
+	w.find(refusedByPeer, fmt.Sprintf("%s was refused by %v: %v", subject, w.failure.Peer.Addr(), w.failure.Status), places)
 }
 
 func (w *work) rnr() {
@@ -199,7 +207,7 @@ func (w *work) rnr() {
 			places = append(places, Place{What: "the shared receive queue was made", Stack: o.made})
 		}
 	}
-	w.find(rnr, fmt.Sprintf("%s found no receive: %s was late in %s%s", subject, who, plural.Of(int(w.failure.Retries), "retry"), w.late()), nil, places...)
+	w.find(rnr, fmt.Sprintf("%s found no receive: %s was late in %s%s", subject, who, plural.Of(int(w.failure.Retries), "retry"), w.late()), places)
 }
 
 // receiver returns the object that has the receives of a queue pair: itself or a shared queue, if
@@ -242,7 +250,7 @@ func (w *work) memory() {
 	if o := w.file.region(key); o != nil {
 		places = append(places, o.history("the region was registered")...)
 	}
-	w.find(unmapped, subject+" needs registered memory that is not mapped any more", nil, places...)
+	w.find(unmapped, subject+" needs registered memory that is not mapped any more", places)
 }
 
 func (w *work) short() {
@@ -258,8 +266,7 @@ func (w *work) short() {
 	case !w.failure.Recv:
 		what = fmt.Sprintf("a message to %s was dropped: it is longer than the receive of %s", w.qp, capacity)
 	}
-	w.find(recvTooShort, what, nil,
-		slices.Concat(places, w.qp.history("the queue pair was made"))...)
+	w.find(recvTooShort, what, places, w.qp.history("the queue pair was made"))
 }
 
 func (w *work) overflow() {
@@ -272,42 +279,36 @@ func (w *work) overflow() {
 }
 
 func (w *work) access() {
-	subject, places := w.asked()
-	w.find(qpAccess, fmt.Sprintf("%s needs a right that qp_access_flags of %s lack", subject, w.qp), nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+	w.refused(qpAccess, fmt.Sprintf(" needs a right that qp_access_flags of %s lack", w.qp))
 }
 
 func (w *work) depth() {
-	subject, places := w.asked()
-	w.find(rdAtomic, fmt.Sprintf("%s exceeds max_dest_rd_atomic of %s", subject, w.qp), nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+	w.refused(rdAtomic, fmt.Sprintf(" exceeds max_dest_rd_atomic of %s", w.qp))
 }
 
 func (w *work) mtu() {
-	w.find(pathMTU, fmt.Sprintf("%s has path MTU %d, and its peer sends packets of %s", w.qp, w.failure.MTU, plural.Of(w.failure.Bytes, "byte")), nil,
-		w.qp.history("the queue pair was made")...)
+	w.find(pathMTU, fmt.Sprintf("%s has path MTU %d, and its peer sends packets of %s", w.qp, w.failure.MTU, plural.Of(w.failure.Bytes, "byte")),
+		w.qp.history("the queue pair was made"))
 }
 
 // window is a bind or an invalidation that this side's device refused.
 func (w *work) window() {
-	subject, places := w.asked()
-	w.find(keyWindow, subject+" asks for what the window or its region does not allow", nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+	w.refused(keyWindow, " asks for what the window or its region does not allow")
 }
 
 // invalidate is a message of the peer that invalidates what it must not.
 func (w *work) invalidate() {
-	subject, places := w.asked()
-	w.find(keyWindow, subject+" invalidates a key that is not a window bound to this queue pair", nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+	w.refused(keyWindow, " invalidates a key that is not a window bound to this queue pair")
 }
 
 func (w *work) malformed() {
-	subject, places := w.asked()
 	why := ""
 	if w.failure.Malformed != nil {
 		why = ": " + w.failure.Malformed.Error()
 	}
-	w.find(badRequest, subject+" is malformed"+why, nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+	w.refused(badRequest, " is malformed"+why)
 }
 
 func (w *work) misaligned() {
-	subject, places := w.asked()
-	w.find(badRequest, subject+" is an atomic on an address that is not a multiple of 8", nil, slices.Concat(places, w.qp.history("the queue pair was made"))...)
+	w.refused(badRequest, " is an atomic on an address that is not a multiple of 8")
 }
