@@ -60,10 +60,7 @@ func (f *File) lookAt(q *rxe.QP) {
 		return
 	}
 	f.s.mu.Lock()
-	o := f.byQP[q]
-	if o != nil && o.QP.SRQ != nil {
-		o = f.objects[o.QP.SRQ]
-	}
+	o := f.byQP[q].receiver()
 	f.s.mu.Unlock()
 	if o != nil && o.Receives != nil {
 		f.lookInto(o, o.Receives(), nil)
@@ -153,10 +150,7 @@ func (f *File) touched(q *rxe.QP) {
 		return
 	}
 	f.s.mu.Lock()
-	o := f.byQP[q]
-	if o != nil && o.QP.SRQ != nil {
-		o = f.objects[o.QP.SRQ]
-	}
+	o := f.byQP[q].receiver()
 	var r receive
 	if o != nil && len(o.recv.waiting) > 0 {
 		r = o.recv.waiting[0]
