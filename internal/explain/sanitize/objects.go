@@ -31,6 +31,9 @@ type Region struct {
 	Shared        *Shared // nil: it is the process's own, or this is not known
 }
 
+// inProgram returns where in the program the memory is that requests name with an address.
+func (r *Region) inProgram(addr uint64) uint64 { return r.Start + addr - r.Base }
+
 // QP is a queue pair.
 type QP struct {
 	QP        *rxe.QP

@@ -232,7 +232,7 @@ func (o *object) compares() bool {
 func (f *File) pieces(list []rxe.SGE) (pieces []piece) {
 	for _, e := range list {
 		if o := f.region(uint32(e.LKey)); o != nil && e.Length > 0 {
-			pieces = append(pieces, piece{uint32(e.LKey), o.Region.Start + e.Addr - o.Region.Base, uint64(e.Length), o.Region.Memory})
+			pieces = append(pieces, piece{uint32(e.LKey), o.Region.inProgram(e.Addr), uint64(e.Length), o.Region.Memory})
 		}
 	}
 	return pieces
@@ -243,9 +243,7 @@ type span struct{ start, length uint64 }
 
 // written notes that the device writes to a range, or may still do so.
 func (p *post) written(w span) {
-	if w.meets(p.pieces) {
-		p.hashed = false
-	}
+	p.hashed = p.hashed && !w.meets(p.pieces)
 }
 
 // meets reports whether pieces have memory in common with a range.
@@ -378,14 +376,17 @@ func (f *File) Accessed(q *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
 	} else if flag && o != nil {
 		f.flagged(o, key, va)
 	}
-	if !written {
-		return
+	if written {
+		f.wrote(key, va, n)
 	}
-	start := va
+}
+
+// wrote notes that the device is about to write to memory. s.mu is held.
+func (f *File) wrote(key uint32, va, n uint64) {
+	w := span{va, n}
 	if o := f.region(key); o != nil {
-		start = o.Region.Start + va - o.Region.Base
+		w.start = o.Region.inProgram(va)
 	}
-	w := span{start, n}
 	f.written[f.writes%len(f.written)] = w
 	f.writes++
 	for _, q := range f.byQP {
@@ -398,9 +399,8 @@ func (f *File) Accessed(q *rxe.QP, key uint32, va, n uint64, need rxe.Access) {
 	}
 	for _, o := range f.objects {
 		for i := range o.recv.waiting {
-			if r := &o.recv.waiting[i]; r.hashed && w.meets(r.pieces) {
-				r.hashed = false
-			}
+			r := &o.recv.waiting[i]
+			r.hashed = r.hashed && !w.meets(r.pieces)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (f *File) claimed(list []claim, o *object, p *post) []claim {
 	}
 	c.pid, c.via = peer.file.pid, keyName{peer.file.device, p.rkey}
 	if r := peer.file.named(p); r != nil {
-		c.at(r, p.remote+r.Region.Start-r.Region.Base, p.length)
+		c.at(r, r.Region.inProgram(p.remote), p.length)
 	}
 	return append(list, c)
 }
