@@ -158,25 +158,30 @@ func (f *File) Ended(id any, at *Stack) {
 	case o.Region != nil:
 		f.endRegion(o)
 	case o.QP != nil:
-		if i := slices.IndexFunc(o.posts, (*post).watched); i >= 0 {
-			p, which := o.posts[i], "the oldest"
-			if i > 0 {
-				which = "one of them"
-			}
-			f.find(destroyedWhilePosted, Finding{
-				What: fmt.Sprintf("%s was destroyed while %s of it had not completed, %s %s (wr_id %#x)", o, plural.Of(o.underWay(), "work request"),
-					which, an(p.op), p.id),
-				Objects: []string{o.name()},
-				Places: []Place{
-					{What: "the queue pair was destroyed", Stack: at},
-					{What: "the work request was posted", Stack: p.at},
-					{What: "the queue pair was made", Stack: o.made},
-				}})
-		}
-		delete(f.byQP, o.QP.QP)
-		delete(f.s.qps, qpName{f.device, wire.QPN(o.Number)})
-		f.drop(o)
+		f.endQP(o)
 	}
+}
+
+// endQP forgets a queue pair, and looks whether a request was under way. s.mu is held.
+func (f *File) endQP(o *object) {
+	if i := slices.IndexFunc(o.posts, (*post).watched); i >= 0 {
+		p, which := o.posts[i], "the oldest"
+		if i > 0 {
+			which = "one of them"
+		}
+		f.find(destroyedWhilePosted, Finding{
+			What: fmt.Sprintf("%s was destroyed while %s of it had not completed, %s %s (wr_id %#x)", o, plural.Of(o.underWay(), "work request"),
+				which, an(p.op), p.id),
+			Objects: []string{o.name()},
+			Places: []Place{
+				{What: "the queue pair was destroyed", Stack: o.endedBy},
+				{What: "the work request was posted", Stack: p.at},
+				{What: "the queue pair was made", Stack: o.made},
+			}})
+	}
+	delete(f.byQP, o.QP.QP)
+	delete(f.s.qps, qpName{f.device, wire.QPN(o.Number)})
+	f.drop(o)
 }
 
 // Unacknowledged notes that the only thread of a process is in the call that ends an object, which
