@@ -147,8 +147,8 @@ func (o *object) completed(p *post) news {
 	return news{slot: o.slot, mark: m, more: p.tells.more, all: p.tells.all}
 }
 
-// sent notes what a message or an atomic tells: what the process knew, that the peer has executed
-// the requests before it, and that READs before a fence are over. s.mu is held.
+// sent is what a message or an atomic tells: what the process knew, that the peer has executed the
+// requests before it, and that READs before a fence are over. s.mu is held.
 func (f *File) sent(o *object, p *post, by *process) news {
 	n := news{slot: o.slot, mark: mark{done: p.number, back: o.fenced}}
 	if o.unreliable() {
