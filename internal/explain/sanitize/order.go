@@ -97,8 +97,8 @@ func (f *File) ordered(o *object) {
 	o.knows = by.keep()
 }
 
-// connects has a process learn what the peer's knew when it made its queue pair, whose number has
-// been told. s.mu is held.
+// connects has a process learn what the peer's process knew when it made its queue pair, whose
+// number it has told. s.mu is held.
 func (f *File) connects(o *object, mask rxe.QPAttrMask) {
 	if by := f.s.processes[f.pid]; f.s.races && by != nil && mask&rxe.QPAttrDestQPN != 0 {
 		if p := f.s.only(func(p *object) bool { return wire.QPN(p.Number) == o.settings.dest }); p != nil {

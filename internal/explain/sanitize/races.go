@@ -110,10 +110,18 @@ func (f *File) claimed(list []claim, o *object, p *post) []claim {
 			}
 		}
 	}
-	c := claim{by: o, p: p, span: span{p.remote, p.length}}
+	if c, ok := f.ofPeer(o, p); ok {
+		list = append(list, c)
+	}
+	return list
+}
+
+// ofPeer returns the range of a request in the peer's memory, if it has one.
+func (f *File) ofPeer(o *object, p *post) (c claim, ok bool) {
+	c = claim{by: o, p: p, span: span{p.remote, p.length}}
 	switch {
 	case p.length == 0:
-		return list
+		return c, false
 	case p.op == rxe.WRRead:
 		c.late = true
 	case p.op == rxe.WRWrite, p.op == rxe.WRWriteImm, p.op == rxe.WRAtomicWrite:
@@ -121,18 +129,18 @@ func (f *File) claimed(list []claim, o *object, p *post) []claim {
 	case isAtomic(p.op):
 		c.use = useAtomic
 	default:
-		return list
+		return c, false
 	}
 	peer := f.s.peer(o)
 	if peer == nil {
 		c.space = space{host: o.settings.host, key: p.rkey}
-		return append(list, c)
+		return c, true
 	}
 	c.pid, c.via = peer.file.pid, keyName{peer.file.device, p.rkey}
 	if r := peer.file.named(p); r != nil {
 		c.at(r, r.Region.inProgram(p.remote), p.length)
 	}
-	return append(list, c)
+	return c, true
 }
 
 // named returns the region whose memory a request of a peer names. Of a window, it is the oldest
