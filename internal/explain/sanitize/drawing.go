@@ -29,12 +29,10 @@ func (r *Region) beyond(va, n uint64) (distance string, drawing []string) {
 		return strings.Repeat(" ", left) + strings.Repeat(mark, max(at(to)-left, 1))
 	}
 	return distance, []string{
-		fmt.Sprintf("region  %s  %#x to %#x", pad(row(base, end, "="), columns), base, end),
-		fmt.Sprintf("access  %s  %#x to %#x", pad(row(va, va+n, "#"), columns), va, va+n),
+		fmt.Sprintf("region  %-*s  %#x to %#x", columns, row(base, end, "="), base, end),
+		fmt.Sprintf("access  %-*s  %#x to %#x", columns, row(va, va+n, "#"), va, va+n),
 	}
 }
-
-func pad(s string, n int) string { return s + strings.Repeat(" ", max(n-len(s), 0)) }
 
 // rights names what an access needs.
 func rights(a rxe.Access) string {
