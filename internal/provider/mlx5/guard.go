@@ -195,10 +195,9 @@ func (g *guard) extend() {
 		g.covered.Store(c)
 	}
 	g.armed.Store(false) // the new ones are not protected
-	if !g.faceAway() {   // nobody awaits a store to a record
-		return
+	if g.faceAway() {    // nobody awaits a store to a record
+		g.rouse()
 	}
-	g.rouse()
 }
 
 func (p *place) register(h *userfault.Handler) error {
@@ -231,12 +230,10 @@ func (c *userContext) Woken() error {
 		return errBusy
 	}
 	defer g.mu.Unlock()
-	switch {
-	case g.why != nil:
+	if g.why != nil {
 		return g.why
-	default:
-		return errNotAsked
 	}
+	return errNotAsked
 }
 
 // usable reports whether a store can wake the poller.

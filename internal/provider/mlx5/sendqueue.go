@@ -178,16 +178,11 @@ func (q *sendQueue) decode(b *batch, n int) (used int) {
 		at := b.from + uint16(used)
 		raw := b.blocks[used<<blockShift : n<<blockShift]
 		r.blocks = q.dec.blocksOf(raw, at)
+		cut := int(r.blocks) > n-used
 		switch {
-		case r.blocks == 0:
-			q.dev.QueueScribbled()
-			r.wr = rxe.SendWR{ID: newID(0, q.dec.user, raw[3], at), Op: rxe.WRSend, Status: rxe.WCLocQPOpErr}
-			r.blocks = uint16(n - used)
-		case int(r.blocks) > n-used:
-			if used > 0 || n == batchBlocks {
-				return used
-			}
-			// the program has posted the beginning of a request
+		case cut && (used > 0 || n == batchBlocks):
+			return used
+		case cut || r.blocks == 0: // the program has posted the beginning of a request, or nonsense
 			q.dev.QueueScribbled()
 			r.wr = rxe.SendWR{ID: newID(0, q.dec.user, raw[3], at), Op: rxe.WRSend, Status: rxe.WCLocQPOpErr}
 			r.blocks = uint16(n - used)

@@ -170,7 +170,7 @@ func (r *sharedRing) walk(first uint32, count int) {
 		b := r.copies[i<<r.shift : (i+1)<<r.shift]
 		to := &r.ahead[(r.first+r.n)%recvAhead]
 		to.bad = !decodeList(&to.wqe, b[nextSize:])
-		to.wqe.ID = r.id | uint64(uint16(uint32(r.at)&r.mask))
+		to.wqe.ID = r.id | uint64(uint32(r.at)&r.mask)
 		r.at = binary.BigEndian.Uint16(b[nextIndex:])
 		r.read++
 		r.n++
