@@ -236,9 +236,8 @@ func (w *worker) look() (found, inPlace bool) {
 	if !found && !w.rung && !w.all {
 		return false, true
 	}
-	g := &w.c.guard
 	if w.rung && !w.call(func() {
-		g.rung(func(page *page, tid int) {
+		w.c.guard.rung(func(page *page, tid int) {
 			if w.mark(r, page) {
 				w.tids = append(w.tids, tid)
 			}
@@ -255,11 +254,17 @@ func (w *worker) look() (found, inPlace bool) {
 	if found, inPlace = w.serve(r); !inPlace || !w.rung {
 		return found, inPlace
 	}
+	return true, w.letGo(r)
+}
+
+// letGo lets the accesses that wait go on, and reports whether the thread is still in its place.
+func (w *worker) letGo(r *ringing) (inPlace bool) {
 	w.rung = false
 	if now := sched.Now(); w.stops && len(w.tids) > 0 && !w.pace.Take(now) {
 		w.quick, w.stops = now+sched.StopEvery, false
 	}
-	return true, w.call(func() {
+	return w.call(func() {
+		g := &w.c.guard
 		w.c.clock.tick()
 		if w.turned = w.stops && g.turn(); w.turned {
 			return
@@ -273,13 +278,13 @@ func (w *worker) look() (found, inPlace bool) {
 }
 
 // mark adds the registers of a page to those that have rung, and reports whether it has any.
-func (w *worker) mark(r *ringing, page *page) (any bool) {
+func (w *worker) mark(r *ringing, page *page) (found bool) {
 	for i, at := range r.words {
 		if at.page == page {
-			w.hit[i], any = true, true
+			w.hit[i], found = true, true
 		}
 	}
-	return any
+	return found
 }
 
 // serve serves what has rung, and reports whether there was something, and whether the thread is
