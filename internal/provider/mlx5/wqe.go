@@ -260,24 +260,23 @@ func (r *request) data(rest []byte, off int) rxe.WCStatus {
 	default:
 		r.wr.SGL = r.sgl
 	}
-	switch r.wr.Op {
-	case rxe.WRCompareSwap, rxe.WRFetchAdd:
-		if r.wr.Flags&rxe.SendInline != 0 {
-			return rxe.WCLocProtErr
-		}
-		if total != 8 {
-			return rxe.WCLocLenErr
-		}
-		if r.wr.RemoteAddr%8 != 0 {
-			return rxe.WCRemInvReqErr
-		}
-	case rxe.WRRead:
-		if len(r.stored) > 0 || r.wr.Flags&rxe.SendInline != 0 {
-			return rxe.WCLocProtErr
-		}
+	return r.checkList(total)
+}
+
+// checkList checks what READs and atomics ask of their list, which has so many bytes.
+func (r *request) checkList(total uint64) rxe.WCStatus {
+	inline := r.wr.Flags&rxe.SendInline != 0
+	atomic := r.wr.Op == rxe.WRCompareSwap || r.wr.Op == rxe.WRFetchAdd
+	switch {
+	case atomic && inline, r.wr.Op == rxe.WRRead && (inline || len(r.stored) > 0):
+		return rxe.WCLocProtErr
+	case atomic && total != 8:
+		return rxe.WCLocLenErr
+	case atomic && r.wr.RemoteAddr%8 != 0:
+		return rxe.WCRemInvReqErr
 	default:
+		return rxe.WCSuccess
 	}
-	return rxe.WCSuccess
 }
 
 // keys reads a change of a memory key. libmlx5 makes one of three verbs (set_bind_wr): a window's
