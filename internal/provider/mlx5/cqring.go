@@ -54,10 +54,9 @@ func (r *cqRing) PushAll(wcs []rxe.WC) (n int) {
 	defer r.writing.Unlock()
 	for len(wcs) > 0 {
 		room := min(r.room(len(wcs)), cqesAtOnce)
-		if room == 0 || !r.write(wcs[:min(room, len(wcs))]) {
+		if room == 0 || !r.write(wcs[:room]) {
 			return n
 		}
-		room = min(room, len(wcs))
 		n, wcs = n+room, wcs[room:]
 		if r.notify != nil {
 			r.lookAtArm()
