@@ -58,25 +58,8 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	if cfg.Host == nil {
 		return nil, errors.New("trap: a session needs a Host")
 	}
-	if cfg.Budget == nil {
-		cfg.Budget = quota.New(quota.Cost{})
-	}
-	if cfg.User == nil {
-		cfg.User = new(User)
-	}
-	if cfg.Closes == nil {
-		cfg.Closes = new(Closes)
-	}
-	if cfg.Calls == nil {
-		cfg.Calls = inflight.Own()
-	}
 	own := cfg.Contents == nil
-	if own {
-		cfg.Contents = sealed.NewContents(ownRoom)
-	}
-	if cfg.Threads == nil {
-		cfg.Threads = new(threads.Shared)
-	}
+	cfg.complete()
 	if err := cfg.FDs.Check(); err != nil {
 		return nil, err
 	}
@@ -88,9 +71,6 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 		return nil, fmt.Errorf("duplicating the listener: %w", err)
 	}
 	s := &Session{cfg: cfg, log: cfg.Log, listener: notify.Listener(fd), page: cfg.Calls, own: own, cpus: runtime.NumCPU()}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
 	if err := notify.AllowInterrupts(); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -110,6 +90,31 @@ func NewSession(l *os.File, cfg ServeConfig) (*Session, error) {
 	s.waiting.init(s)
 	s.unhook = cfg.Budget.BeforeRefusal(s.house.lookNow)
 	return s, nil
+}
+
+// complete gives a session things of its own in the place of those that it shares with nobody.
+func (cfg *ServeConfig) complete() {
+	if cfg.Budget == nil {
+		cfg.Budget = quota.New(quota.Cost{})
+	}
+	if cfg.User == nil {
+		cfg.User = new(User)
+	}
+	if cfg.Closes == nil {
+		cfg.Closes = new(Closes)
+	}
+	if cfg.Calls == nil {
+		cfg.Calls = inflight.Own()
+	}
+	if cfg.Contents == nil {
+		cfg.Contents = sealed.NewContents(ownRoom)
+	}
+	if cfg.Threads == nil {
+		cfg.Threads = new(threads.Shared)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
 }
 
 // Serve answers until the last process behind the listener has ended (nil), until ctx is done, or
