@@ -3,9 +3,9 @@ package trap
 import (
 	"encoding/binary"
 
-	"github.com/gorxe/gorxe/internal/kernel"
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/procmem"
@@ -109,32 +109,21 @@ func (r *receiver) tryFile(o *object) verdict {
 	return v
 }
 
-// write goes to the device: older commands, and the doorbell.
+// write goes to the device: older commands, and the doorbell. A writev with one piece is a write.
+// With more, the kernel makes a write of each (fs/read_write.c: do_loop_readv_writev); nobody does
+// that to a device.
 func (r *receiver) write() verdict {
 	o := r.object(r.fd(0))
-	if o == nil {
+	switch {
+	case o == nil:
 		return pass
-	}
-	if o.file == nil || o.readOnly {
+	case o.file == nil || o.readOnly:
 		return fail(unix.EBADF) // not open for writing
-	}
-	return r.onFile(o)
-}
-
-// writev with one piece is a write. With more, the kernel makes a write of each
-// (fs/read_write.c: do_loop_readv_writev); nobody does that to a device.
-func (r *receiver) writev() verdict {
-	o := r.object(r.fd(0))
-	if o == nil {
-		return pass
-	}
-	if o.file == nil || o.readOnly {
-		return fail(unix.EBADF)
-	}
-	if r.arg(2) != 1 && o.socket == nil {
+	case r.n.NR == unix.SYS_WRITEV && r.arg(2) != 1 && o.socket == nil:
 		return fail(unix.EINVAL)
+	default:
+		return r.onFile(o)
 	}
-	return r.onFile(o)
 }
 
 // read answers read.

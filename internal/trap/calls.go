@@ -49,7 +49,7 @@ var answers = slices.Concat(oldAnswers, []answer{
 
 	{unix.SYS_IOCTL, (*receiver).ioctl},
 	{unix.SYS_WRITE, (*receiver).write},
-	{unix.SYS_WRITEV, (*receiver).writev},
+	{unix.SYS_WRITEV, (*receiver).write},
 	{unix.SYS_READ, (*receiver).read},
 	{unix.SYS_READV, (*receiver).readv},
 	{unix.SYS_PREAD64, (*receiver).pread},
