@@ -241,7 +241,7 @@ func (h *hotTable) at(tid uint32, fd int32) *hotEntry {
 	return &h[(tid*hotSpread+uint32(fd))%uint32(len(h))]
 }
 
-// object is what the caller's descriptor refers to, nil if it is not ours.
+// object is what the caller's descriptor refers to, nil if it is not ours. It remembers that in hot.
 func (r *receiver) object(fd int32) *object {
 	if !r.s.cfg.FDs.Ours(uint32(fd)) {
 		return nil
@@ -253,16 +253,7 @@ func (r *receiver) object(fd int32) *object {
 			return e.object
 		}
 	}
-	// The link first: it costs nothing, where a stat of some other file may ask a
-	// file server that does not answer.
-	var o *object
-	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, inflight.MemfdPrefix) {
-		o = r.s.objects.pollable(link)
-	} else if id, err := r.fileID(fd); err == nil {
-		o = r.s.objects.get(id)
-	} else if procmem.Forbidden(err) {
-		o = r.placedAt(fd)
-	}
+	o := r.findObject(fd)
 	// The closes of a pollable file are not trapped, nor others outside of the range. So hot does
 	// not have them, because nothing would say when that is over.
 	if o == nil || o.polled != nil || !r.s.cfg.FDs.Contains(uint32(fd)) {
@@ -277,6 +268,23 @@ func (r *receiver) object(fd int32) *object {
 		}
 	}
 	return o
+}
+
+// findObject is object without hot. The link comes first: it costs nothing, where a stat of some
+// other file may ask a file server that does not answer.
+func (r *receiver) findObject(fd int32) *object {
+	if link, err := procfs.Readlink(r.procFD(fd)); err == nil && !strings.HasPrefix(link, inflight.MemfdPrefix) {
+		return r.s.objects.pollable(link)
+	}
+	id, err := r.fileID(fd)
+	switch {
+	case err == nil:
+		return r.s.objects.get(id)
+	case procmem.Forbidden(err):
+		return r.placedAt(fd)
+	default:
+		return nil
+	}
 }
 
 // give installs an object in the program as the answer to the call in hand. fd is
