@@ -252,8 +252,9 @@ func (r *receiver) place(fd int, at uint32) bool {
 	return errno == 0
 }
 
-// retire is called for a close. The other number must not keep the device open. No call closes it,
-// so it gets a file of no use, and a later device may have its place.
+// retire is called for a close, perhaps of one of a device's two numbers. The other one must not keep
+// the device open. No call closes it, so it gets a file of no use, and a later device may have its
+// place.
 func (r *receiver) retire() {
 	if !r.s.cfg.Paced || r.n.NR != unix.SYS_CLOSE {
 		return
@@ -276,15 +277,11 @@ func (r *receiver) retire() {
 	if p.changing.Load() || p.space == nil {
 		return
 	}
-	slow, quick := p.numbers[0], p.numbers[1]
-	other := quick
-	switch uint32(r.fd(0)) {
-	case slow:
-	case quick:
-		other = slow
-	default:
+	i := slices.Index(p.numbers[:], uint32(r.fd(0)))
+	if i < 0 {
 		return
 	}
+	other := p.numbers[1-i]
 	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
