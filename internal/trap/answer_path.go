@@ -5,12 +5,13 @@ import (
 	"errors"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/tree"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/trap/sealed"
 	"github.com/gorxe/gorxe/internal/trap/vfs"
-	"golang.org/x/sys/unix"
 )
 
 // open answers open, openat and creat.
@@ -105,12 +106,9 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 		return r.openPollable(o, p, flags)
 	}
 	fd, err := describe(f.FD(), mode)
-	if ringer, ok := f.(kernel.DoorbellFile); ok && err == nil {
-		if o.trapped = r.s.whyTrapped(owner, o.readOnly); o.trapped == "" {
-			o.direct, err = r.s.direct.add(ringer, fd, owner.tgid)
-		}
-		if n, ok := f.(kernel.NumberedFile); ok && r.s.cfg.Paced && o.direct != nil {
-			o.pace = newPace(n)
+	if err == nil {
+		if err = r.s.ringDirectly(o, fd, owner); err != nil {
+			unix.Close(fd)
 		}
 	}
 	if err != nil {
@@ -118,10 +116,28 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 		r.s.log.Error("a device cannot be opened", "device", n.DeviceName, "error", err)
 		return fail(unix.ENFILE)
 	}
-	if o.direct != nil && o.pace == nil {
-		r.s.log.Info("doorbells are not trapped", "device", n.DeviceName)
-	}
 	return r.give(o, fd, cloexec)
+}
+
+// ringDirectly makes the doorbells of a device that the process opens direct, if it has any and they
+// need not be trapped.
+func (s *Session) ringDirectly(o *object, fd int, owner *process) (err error) {
+	ringer, ok := o.file.(kernel.DoorbellFile)
+	if !ok {
+		return nil
+	}
+	if o.trapped = s.whyTrapped(owner, o.readOnly); o.trapped != "" {
+		return nil
+	}
+	if o.direct, err = s.direct.add(ringer, fd, owner.tgid); o.direct == nil {
+		return err
+	}
+	if n, ok := o.file.(kernel.NumberedFile); ok && s.cfg.Paced {
+		o.pace = newPace(n)
+	} else {
+		s.log.Info("doorbells are not trapped", "device", o.node.DeviceName)
+	}
+	return nil
 }
 
 // openPollable gives the program its end of a pipe or a socket pair. This process

@@ -12,7 +12,7 @@ import (
 )
 
 // socket answers socket(AF_NETLINK, type, NETLINK_RDMA). A program that asks has a libibverbs whose
-// doorbells need not be trapped (ringsDirectly), whatever the answer.
+// doorbells need not be trapped (whyTrapped), whatever the answer.
 func (r *receiver) socket() verdict {
 	p, err := r.caller.owner()
 	if err != nil {
