@@ -251,8 +251,8 @@ func TestCloseWhileBlocked(t *testing.T) {
 	q.write(silentVA, b.mr.RKey())
 	<-b.mem.blocked
 	b.e.closeTimeout = time.Millisecond
-	if err := b.close(); !errors.Is(err, ErrBlockedAccess) {
-		t.Errorf("Close: %v, want %v", err, ErrBlockedAccess)
+	if err := b.close(); !errors.Is(err, errBlockedAccess) {
+		t.Errorf("Close: %v, want %v", err, errBlockedAccess)
 	}
 	b.close = func() error { return nil }
 	// The address is free, and the blocked access does no harm when it continues.

@@ -134,12 +134,12 @@ func (e *Engine) Device() *rxe.Device { return e.dev }
 // Port returns the engine's network port.
 func (e *Engine) Port() Port { return e.port }
 
-// ErrBlockedAccess is what Close returns when accesses to program memory are still blocked.
-var ErrBlockedAccess = errors.New("engine: a copy to or from a program's memory does not end")
+// errBlockedAccess is what Close returns when accesses to program memory are still blocked.
+var errBlockedAccess = errors.New("engine: a copy to or from a program's memory does not end")
 
 // Close destroys the remaining objects of the device and closes the port. It waits for
 // copies to and from program memory, but only for a limited time. If some are still blocked
-// then, Close abandons them with the objects that they use, and returns ErrBlockedAccess. No
+// then, Close abandons them with the objects that they use, and returns errBlockedAccess. No
 // other goroutine of the engine is left when Close returns.
 func (e *Engine) Close() error {
 	closed := make(chan error, 1)
@@ -150,7 +150,7 @@ func (e *Engine) Close() error {
 	select {
 	case err = <-closed:
 	case <-timer.C:
-		err = ErrBlockedAccess
+		err = errBlockedAccess
 	}
 	e.clock.close()
 	if perr := e.port.Close(); err == nil {

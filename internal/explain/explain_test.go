@@ -314,17 +314,17 @@ func TestWords(t *testing.T) {
 // TestLog: a log keeps the last records, and counts equal ones as one.
 func TestLog(t *testing.T) {
 	var l Log
-	for i := range 3 * Kept {
+	for i := range 3 * kept {
 		for range 2 {
 			l.Add(Record{QPN: uint32(i)})
 		}
 	}
 	list, total := l.Records()
-	if len(list) != Kept || total != 6*Kept {
-		t.Fatalf("%d records of %d, want %d of %d", len(list), total, Kept, 6*Kept)
+	if len(list) != kept || total != 6*kept {
+		t.Fatalf("%d records of %d, want %d of %d", len(list), total, kept, 6*kept)
 	}
 	for i := range list {
-		if want := uint32(2*Kept + i); list[i].QPN != want || list[i].Count != 2 || list[i].Time.IsZero() {
+		if want := uint32(2*kept + i); list[i].QPN != want || list[i].Count != 2 || list[i].Time.IsZero() {
 			t.Errorf("record %d is %+v, want that of %d", i, list[i], want)
 		}
 	}

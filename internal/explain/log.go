@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Kept is how many records a Log keeps.
-const Kept = 64
+// kept is how many records a Log keeps.
+const kept = 64
 
 // Log keeps the last records of a program, and counts all. Its lock is a leaf lock. The zero value
 // is ready to use.
@@ -29,12 +29,12 @@ func (l *Log) Add(r Record) {
 	if r.Count = 1; r.Time.IsZero() {
 		r.Time = time.Now()
 	}
-	if len(l.ring) < Kept {
+	if len(l.ring) < kept {
 		l.ring = append(l.ring, r)
 		return
 	}
 	l.ring[l.next] = r
-	l.next = (l.next + 1) % Kept
+	l.next = (l.next + 1) % kept
 }
 
 func (l *Log) last() *Record {

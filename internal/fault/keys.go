@@ -123,7 +123,7 @@ var keys = append([]key{
 		func(r *Rule) string { return count(r.PID) }},
 	{"command", "the name of the program that opened the device, 15 letters at most, as ps -o comm shows it", func(r *Rule, v string) error { return word(&r.Command, v, 15) },
 		func(r *Rule) string { return r.Command }},
-	{"label", "the name that gorxe run --label gave the program", func(r *Rule, v string) error { return word(&r.Label, v, MaxLabel) },
+	{"label", "the name that gorxe run --label gave the program", func(r *Rule, v string) error { return word(&r.Label, v, maxLabel) },
 		func(r *Rule) string { return r.Label }},
 	{"after", "spares the first N candidates, or those of a time, as 2s", func(r *Rule, v string) error {
 		if strings.Trim(v, "0123456789") == "" {
@@ -241,12 +241,12 @@ func setField(r *Rule, v string) error {
 }
 
 // word sets a name of letters, digits and a few signs.
-// MaxLabel is the length of the longest label of a program, in bytes.
-const MaxLabel = 64
+// maxLabel is the length of the longest label of a program, in bytes.
+const maxLabel = 64
 
 // CheckLabel reports whether a program may have a label.
 func CheckLabel(label string) error {
-	if err := word(new(string), label, MaxLabel); err != nil {
+	if err := word(new(string), label, maxLabel); err != nil {
 		return fmt.Errorf("label %q: %w", label, err)
 	}
 	return nil

@@ -33,16 +33,16 @@ func (a *Affinity) learn() {
 	}
 }
 
-// Others returns the processors that the thread may use, except one.
-func (a *Affinity) Others(cpu int) unix.CPUSet {
+// others returns the processors that the thread may use, except one.
+func (a *Affinity) others(cpu int) unix.CPUSet {
 	a.learn()
 	others := a.all
 	others.Clear(cpu)
 	return others
 }
 
-// Allows reports whether the thread may use a processor.
-func (a *Affinity) Allows(cpu int) bool {
+// allows reports whether the thread may use a processor.
+func (a *Affinity) allows(cpu int) bool {
 	a.learn()
 	return a.all.IsSet(cpu)
 }

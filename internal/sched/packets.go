@@ -41,7 +41,7 @@ func (c *Class) ForPackets() bool {
 	next := c.askNext.Load()
 	if at >= next && c.askNext.CompareAndSwap(next, at+int64(readyFor)) {
 		ready, known := c.ready()
-		c.spare.Store(!PacketsInClass(c.processors, ready, known))
+		c.spare.Store(!packetsInClass(c.processors, ready, known))
 	}
 	return !c.spare.Load()
 }

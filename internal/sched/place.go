@@ -41,9 +41,9 @@ func roomOf(processors, ready int, known bool) Room {
 // class would take the processor on which it ran last from a program, although another one is idle.
 func (r Room) hasClass() bool { return r == Tight || r == Crowded }
 
-// PacketsInClass reports whether a thread that waits for packets wants the real-time class, on a
+// packetsInClass reports whether a thread that waits for packets wants the real-time class, on a
 // machine with so many processors and ready threads.
-func PacketsInClass(processors, ready int, known bool) bool {
+func packetsInClass(processors, ready int, known bool) bool {
 	return roomOf(processors, ready, known).hasClass()
 }
 

@@ -18,9 +18,9 @@ var (
 	recorders atomic.Int32
 )
 
-// Recorded is one line of a recording: a look, the answers that the policy asked for, and what it
+// recorded is one line of a recording: a look, the answers that the policy asked for, and what it
 // decided.
-type Recorded struct {
+type recorded struct {
 	Look
 	// of Machine; nil: not asked, or not known
 	Ready     *int           `json:"ready,omitempty"`
@@ -53,7 +53,7 @@ func (r *recorder) observe(p *Policy, l Look, m Machine) Decision {
 	if r == nil || r.left == 0 {
 		return p.Observe(l, m)
 	}
-	listener := &listener{Machine: m, line: Recorded{Look: l}}
+	listener := &listener{Machine: m, line: recorded{Look: l}}
 	d := p.Observe(l, listener)
 	listener.line.State = d.State.String()
 	if line, err := json.Marshal(&listener.line); err == nil {
@@ -73,7 +73,7 @@ func (r *recorder) close() {
 // listener is a Machine that notes the answers.
 type listener struct {
 	Machine
-	line Recorded
+	line recorded
 }
 
 func (n *listener) Ready() (int, bool) {

@@ -82,7 +82,7 @@ func (t *Taker) move(d Decision) {
 	case OnProgram:
 		cpus.Set(d.CPU)
 	case OffProgram:
-		cpus = t.affinity.Others(d.CPU)
+		cpus = t.affinity.others(d.CPU)
 	}
 	if d.Where != before.Where || d.CPU != before.CPU {
 		t.affinity.Narrow(cpus)
@@ -122,5 +122,5 @@ func (a *asked) Processor(program int) (cpu int, ok bool) {
 		return 0, false
 	}
 	cpu, ok = a.System.Running(program)
-	return cpu, ok && a.affinity.Allows(cpu)
+	return cpu, ok && a.affinity.allows(cpu)
 }

@@ -74,13 +74,13 @@ func (t *Thread) count(n int32) {
 
 func (t *Thread) join(at time.Duration) {
 	if !t.Class.take() {
-		t.turn.Bar(at, barring)
+		t.turn.bar(at, barring)
 		return
 	}
 	before, err := t.Class.join()
 	if err != nil {
 		t.Class.give()
-		t.turn.Refuse()
+		t.turn.refuse()
 		return
 	}
 	t.before = before

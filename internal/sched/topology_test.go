@@ -77,7 +77,7 @@ func (m topology) machine() *model {
 // ib_send_lat, and ib_write_bw of 64 bytes. pairs is one of three pairs of ib_send_bw of 4 KiB
 // under one daemon, and idle is ibv_rc_pingpong with two messages. Times begin with the first look,
 // and processes have small numbers.
-func recording(t *testing.T, path string) (lines []Recorded) {
+func recording(t *testing.T, path string) (lines []recorded) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -85,7 +85,7 @@ func recording(t *testing.T, path string) (lines []Recorded) {
 	}
 	defer f.Close()
 	for scan := bufio.NewScanner(f); scan.Scan(); {
-		var r Recorded
+		var r recorded
 		if err := json.Unmarshal(scan.Bytes(), &r); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
@@ -94,10 +94,10 @@ func recording(t *testing.T, path string) (lines []Recorded) {
 	return lines
 }
 
-func recordings(t *testing.T) map[string][]Recorded {
+func recordings(t *testing.T) map[string][]recorded {
 	t.Helper()
 	paths, _ := filepath.Glob("testdata/looks/*.jsonl")
-	all := make(map[string][]Recorded)
+	all := make(map[string][]recorded)
 	for _, path := range paths {
 		all[strings.TrimSuffix(filepath.Base(path), ".jsonl")] = recording(t, path)
 	}
@@ -112,7 +112,7 @@ func recordings(t *testing.T) map[string][]Recorded {
 // replayed is the machine of a recording, as far as the policy asked for it.
 type replayed struct {
 	t    *testing.T
-	line *Recorded
+	line *recorded
 }
 
 func (m *replayed) Ready() (int, bool)            { return answer(m.line.Ready) }

@@ -47,7 +47,7 @@ type usage interface {
 }
 
 // Observe is called between two pieces of work. period is the number of the common period. It
-// returns whether the thread should be in the class from now on. If it cannot be, Bar or Refuse
+// returns whether the thread should be in the class from now on. If it cannot be, bar or refuse
 // says so.
 func (t *Turn) Observe(at time.Duration, period int64, wants bool, u usage) bool {
 	switch {
@@ -64,22 +64,22 @@ func (t *Turn) Observe(at time.Duration, period int64, wants bool, u usage) bool
 		t.measure(at, u)
 		t.join(at, period, u)
 	case at-t.window.at >= window && !t.withinShare(at, u):
-		t.Bar(at, barring)
+		t.bar(at, barring)
 	case t.state == in && t.breaks(at, period, u):
-		t.Bar(at, commonTime)
+		t.bar(at, commonTime)
 	case t.state == out:
 		t.join(at, period, u)
 	}
 	return t.state == in
 }
 
-// Bar keeps the thread out for a while.
-func (t *Turn) Bar(at, while time.Duration) {
+// bar keeps the thread out for a while.
+func (t *Turn) bar(at, while time.Duration) {
 	t.state, t.until, t.measured = barred, at+while, false
 }
 
-// Refuse keeps it out for good.
-func (t *Turn) Refuse() { t.state = refused }
+// refuse keeps it out for good.
+func (t *Turn) refuse() { t.state = refused }
 
 // measure begins a window.
 func (t *Turn) measure(at time.Duration, u usage) {

@@ -117,8 +117,8 @@ func TestTurn(t *testing.T) {
 			u.window.at = at + commonPeriod - 1
 			u.Observe(at+commonPeriod, 1, true, &taken{spent: commonPeriod / 2, waited: commonPeriod / 2})
 		}},
-		{in, barred, "finds no room", func(u *Turn) { u.Bar(at, barring) }},
-		{in, refused, "has no right", func(u *Turn) { u.Refuse() }},
+		{in, barred, "finds no room", func(u *Turn) { u.bar(at, barring) }},
+		{in, refused, "has no right", func(u *Turn) { u.refuse() }},
 		{barred, barred, "wants too soon", func(u *Turn) { u.Observe(at+barring-1, 0, true, new(taken)) }},
 		{barred, in, "wants", func(u *Turn) { u.Observe(at+barring, 0, true, new(taken)) }},
 		{barred, out, "no longer wants", func(u *Turn) { u.Observe(at+barring, 0, false, new(taken)) }},

@@ -18,14 +18,14 @@ import (
 	"github.com/gorxe/gorxe/rocev2"
 )
 
-// ErrMismatch: an operation completed and the data is not what it should be.
-var ErrMismatch = errors.New("data mismatch")
+// errMismatch: an operation completed and the data is not what it should be.
+var errMismatch = errors.New("data mismatch")
 
 // ErrConfig: a field of Config is invalid.
 var ErrConfig = errors.New("invalid demo configuration")
 
-// MaxSize bounds the message sizes of the demo, in bytes.
-const MaxSize = 64 << 20
+// maxSize bounds the message sizes of the demo, in bytes.
+const maxSize = 64 << 20
 
 // Config says what to run.
 type Config struct {
@@ -61,15 +61,15 @@ func (c *Config) check() error {
 		return fmt.Errorf("%w: duration %v is not positive", ErrConfig, c.Duration)
 	}
 	for _, size := range c.Sizes {
-		if size < 1 || size > MaxSize {
-			return fmt.Errorf("%w: size %d is not in 1 to %d bytes", ErrConfig, size, MaxSize)
+		if size < 1 || size > maxSize {
+			return fmt.Errorf("%w: size %d is not in 1 to %d bytes", ErrConfig, size, maxSize)
 		}
 	}
 	return nil
 }
 
 // Run runs the demo. Errors unwrap to ErrConfig (nothing was done), to
-// ErrMismatch, or to what the device said.
+// errMismatch, or to what the device said.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.check(); err != nil {
 		return err

@@ -103,7 +103,7 @@ func TestConfigErrors(t *testing.T) {
 		{"IP versions", func(c *Config) { c.Addresses[1] = netip.IPv6Loopback() }},
 		{"no duration", func(c *Config) { c.Duration = 0 }},
 		{"size 0", func(c *Config) { c.Sizes = []int{0} }},
-		{"huge size", func(c *Config) { c.Sizes = []int{MaxSize + 1} }},
+		{"huge size", func(c *Config) { c.Sizes = []int{maxSize + 1} }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,11 +163,11 @@ func TestTransferSeesWrongData(t *testing.T) {
 		want   error
 	}{
 		{"exact copy", func() {}, nil},
-		{"first byte", func() { dst[0]++ }, ErrMismatch},
-		{"last byte", func() { dst[31]++ }, ErrMismatch},
-		{"byte behind the message", func() { dst[32]++ }, ErrMismatch},
-		{"last byte of the buffer", func() { dst[63]++ }, ErrMismatch},
-		{"source", func() { src[40]++ }, ErrMismatch},
+		{"first byte", func() { dst[0]++ }, errMismatch},
+		{"last byte", func() { dst[31]++ }, errMismatch},
+		{"byte behind the message", func() { dst[32]++ }, errMismatch},
+		{"last byte of the buffer", func() { dst[63]++ }, errMismatch},
+		{"source", func() { src[40]++ }, errMismatch},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -103,10 +103,10 @@ func compare(what string, got, want []byte) error {
 	}
 	for i := range want {
 		if got[i] != want[i] {
-			return fmt.Errorf("%w: byte %d of %s is %#02x, want %#02x", ErrMismatch, i, what, got[i], want[i])
+			return fmt.Errorf("%w: byte %d of %s is %#02x, want %#02x", errMismatch, i, what, got[i], want[i])
 		}
 	}
-	return fmt.Errorf("%w: %s has %d bytes, want %d", ErrMismatch, what, len(got), len(want))
+	return fmt.Errorf("%w: %s has %d bytes, want %d", errMismatch, what, len(got), len(want))
 }
 
 // sendOp is an operation that takes a receive at the peer.
@@ -133,14 +133,14 @@ func sendOp(op verbsapi.WROpcode) func(context.Context, *pair, int) error {
 // checkReceive compares a receive's completion with the request that caused it.
 func checkReceive(wc verbsapi.WC, op verbsapi.WROpcode, n int) error {
 	if int(wc.ByteLen) != n {
-		return fmt.Errorf("%w: the receive completed with %d bytes", ErrMismatch, wc.ByteLen)
+		return fmt.Errorf("%w: the receive completed with %d bytes", errMismatch, wc.ByteLen)
 	}
 	withImm := op != verbsapi.WRSend
 	if got := wc.Flags&verbsapi.WCWithImm != 0; got != withImm {
-		return fmt.Errorf("%w: the receive completed with immediate data: %t, want %t", ErrMismatch, got, withImm)
+		return fmt.Errorf("%w: the receive completed with immediate data: %t, want %t", errMismatch, got, withImm)
 	}
 	if withImm && wc.Imm != immediate {
-		return fmt.Errorf("%w: immediate data %#x, want %#x", ErrMismatch, wc.Imm, immediate)
+		return fmt.Errorf("%w: immediate data %#x, want %#x", errMismatch, wc.Imm, immediate)
 	}
 	return nil
 }
@@ -180,10 +180,10 @@ func atomics(ctx context.Context, p *pair) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		if got := binary.NativeEndian.Uint64(result); got != c.before {
-			return fmt.Errorf("%s: %w: it returned %#x, want %#x", c.name, ErrMismatch, got, c.before)
+			return fmt.Errorf("%s: %w: it returned %#x, want %#x", c.name, errMismatch, got, c.before)
 		}
 		if got := binary.NativeEndian.Uint64(target); got != c.after {
-			return fmt.Errorf("%s: %w: it left %#x, want %#x", c.name, ErrMismatch, got, c.after)
+			return fmt.Errorf("%s: %w: it left %#x, want %#x", c.name, errMismatch, got, c.after)
 		}
 	}
 	return nil

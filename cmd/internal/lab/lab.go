@@ -349,7 +349,7 @@ func (r *run) environment(e *End) (env []string) {
 		all = append(all, r.Lab.Hosts[i].Name)
 	}
 	h := e.Host
-	env = []string{"GORXE_HOST=" + h.Name, "GORXE_HOSTS=" + strings.Join(all, ","), "GORXE_RANK=" + strconv.Itoa(r.rank(h)), EnvSocket + "=" + r.socket}
+	env = []string{"GORXE_HOST=" + h.Name, "GORXE_HOSTS=" + strings.Join(all, ","), "GORXE_RANK=" + strconv.Itoa(r.rank(h)), envSocket + "=" + r.socket}
 	if slices.Equal(e.Command, idle) {
 		env = append(env, "GORXE_FAULTS=", "GORXE_CHAOS=")
 	}

@@ -23,8 +23,8 @@ import (
 // through a socket: one message with the host, the line for the shell, and the three standard
 // files. The answer is the exit code. If the asker ends, so does the command.
 
-// EnvSocket is the variable with the path of that socket.
-const EnvSocket = "GORXE_LAB"
+// envSocket is the variable with the path of that socket.
+const envSocket = "GORXE_LAB"
 
 // maxAsk bounds the message: no line for the shell is longer (MAX_ARG_STRLEN of Linux).
 const maxAsk = 128 << 10
@@ -37,7 +37,7 @@ type asked struct{ Host, Line string }
 
 // Rsh runs a line of the shell on a host of the lab around this process. It returns the exit code.
 func Rsh(host, line string) (int, error) {
-	path := os.Getenv(EnvSocket)
+	path := os.Getenv(envSocket)
 	if path == "" {
 		return program.Failed, errors.New("no lab has started this program: see gorxe lab")
 	}

@@ -58,12 +58,12 @@ func TestReceive(t *testing.T) {
 
 // TestRsh: outside of a lab, and after its end, the error says so.
 func TestRsh(t *testing.T) {
-	t.Setenv(EnvSocket, "")
+	t.Setenv(envSocket, "")
 	if code, err := Rsh("h1", "true"); code != 125 || err == nil {
 		t.Error(code, err)
 	}
 	path := filepath.Join(t.TempDir(), "s")
-	t.Setenv(EnvSocket, path)
+	t.Setenv(envSocket, path)
 	if code, err := Rsh("h1", "true"); code != 125 || err == nil {
 		t.Error(code, err)
 	}

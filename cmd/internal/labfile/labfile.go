@@ -25,10 +25,10 @@ import (
 // The limits of a file. One machine has all hosts.
 const (
 	MaxBytes    = 1 << 20
-	MaxHosts    = 250 // each has a last byte of an address
-	MaxSwitches = 250
-	MaxLinks    = 4096
-	MaxPorts    = 64 // of a host
+	maxHosts    = 250 // each has a last byte of an address
+	maxSwitches = 250
+	maxLinks    = 4096
+	maxPorts    = 64 // of a host
 )
 
 // Lab is what a file describes.

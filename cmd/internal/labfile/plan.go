@@ -67,8 +67,8 @@ func (f *file) checkLink(i int) error {
 			return l.bad("%v: an end at a host has an interface of 15 letters at most, as in \"%s:eth1\"", e, e.Node)
 		case h.Port(e.Interface) != nil:
 			return l.bad("two links end at %v", e)
-		case len(h.Ports) == MaxPorts:
-			return l.bad("%s has more than %d links", h.Name, MaxPorts)
+		case len(h.Ports) == maxPorts:
+			return l.bad("%s has more than %d links", h.Name, maxPorts)
 		}
 		h.Ports = append(h.Ports, Port{Interface: e.Interface, Device: fmt.Sprintf("rxe%d", len(h.Ports)), Link: i})
 	}

@@ -149,12 +149,12 @@ func (f *file) node(key *yaml.Node, name string, n *yaml.Node) error {
 		}
 	}
 	switch {
-	case kind == kindSwitch && len(f.lab.Switches) == MaxSwitches:
-		return yamltext.At(key, "the lab has more than %d switches", MaxSwitches)
+	case kind == kindSwitch && len(f.lab.Switches) == maxSwitches:
+		return yamltext.At(key, "the lab has more than %d switches", maxSwitches)
 	case kind == kindSwitch:
 		f.lab.Switches = append(f.lab.Switches, name)
-	case len(f.lab.Hosts) == MaxHosts:
-		return yamltext.At(key, "the lab has more than %d hosts", MaxHosts)
+	case len(f.lab.Hosts) == maxHosts:
+		return yamltext.At(key, "the lab has more than %d hosts", maxHosts)
 	default:
 		f.lab.Hosts = append(f.lab.Hosts, h)
 	}
@@ -329,8 +329,8 @@ func (f *file) link(n *yaml.Node) error {
 		return yamltext.At(ends, "the endpoints are %d and %d: give as many on both sides, or one on one side", len(a), len(b))
 	}
 	for i := range max(len(a), len(b)) {
-		if len(f.lab.Links) == MaxLinks {
-			return yamltext.At(n, "the lab has more than %d links", MaxLinks)
+		if len(f.lab.Links) == maxLinks {
+			return yamltext.At(n, "the lab has more than %d links", maxLinks)
 		}
 		for j, text := range []string{a[min(i, len(a)-1)], b[min(i, len(b)-1)]} {
 			node, port, _ := strings.Cut(text, ":")
@@ -378,8 +378,8 @@ func expand(n *yaml.Node, name string) ([]string, error) {
 		return nil, yamltext.At(n, "%s: the range ends before it begins", name)
 	case ranges.MatchString(rest):
 		return nil, yamltext.At(n, "%s: a name has one range", name)
-	case last-first >= MaxLinks:
-		return nil, yamltext.At(n, "%s: the range has %d names: a lab has %d hosts and %d links at most", name, last-first+1, MaxHosts, MaxLinks)
+	case last-first >= maxLinks:
+		return nil, yamltext.At(n, "%s: the range has %d names: a lab has %d hosts and %d links at most", name, last-first+1, maxHosts, maxLinks)
 	}
 	width := 0
 	if strings.HasPrefix(from, "0") {

@@ -166,7 +166,7 @@ func (d direct) sockets(string) []string             { return d.at }
 // The addresses of the two hosts: TEST-NET-1 of RFC 5737.
 var (
 	ServerAddress = netip.MustParsePrefix("192.0.2.1/24")
-	ClientAddress = netip.MustParsePrefix("192.0.2.2/24")
+	clientAddress = netip.MustParsePrefix("192.0.2.2/24")
 )
 
 // twoHosts are a lab of two hosts with a link between them.
@@ -182,7 +182,7 @@ func newTwoHosts(flags []string, device string) (*twoHosts, error) {
 	lab := &labfile.Lab{
 		Hosts: []labfile.Host{
 			{Name: "server", Ports: []labfile.Port{{Interface: port, Address: ServerAddress}}},
-			{Name: "client", Ports: []labfile.Port{{Interface: port, Address: ClientAddress}}},
+			{Name: "client", Ports: []labfile.Port{{Interface: port, Address: clientAddress}}},
 		},
 		Links: []labfile.Link{{Ends: [2]labfile.End{{Node: "server", Interface: port}, {Node: "client", Interface: port}}, MTU: 1500}},
 	}

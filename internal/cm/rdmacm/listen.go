@@ -7,15 +7,15 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// MaxBacklog is the most requests that may wait at a listener: the default of
+// maxBacklog is the most requests that may wait at a listener: the default of
 // net.rdma_ucm.max_backlog.
-const MaxBacklog = 1024
+const maxBacklog = 1024
 
 // Backlog returns how many requests may wait at a listener whose program asks for n
 // (ucma_listen).
 func Backlog(n int) int {
-	if n <= 0 || n > MaxBacklog {
-		return MaxBacklog
+	if n <= 0 || n > maxBacklog {
+		return maxBacklog
 	}
 	return n
 }

@@ -68,8 +68,8 @@ func (f *Frame) String() string {
 	return fmt.Sprintf("%s+%#x", f.Module, f.Offset)
 }
 
-// Title is what happened, and how sure the stack is.
-func (p *Place) Title() string {
+// title is what happened, and how sure the stack is.
+func (p *Place) title() string {
 	if p.Stack != nil && p.Stack.Near {
 		return p.What + ", at this place or another: posts came too fast to stop at each, and this was the last stop before"
 	}
@@ -144,7 +144,7 @@ func (f *Finding) write(w io.Writer) {
 	fmt.Fprintf(w, "    in %s, device %s\n", clean(f.Program), f.Device)
 	for i := range f.Places {
 		p := &f.Places[i]
-		fmt.Fprintf(w, "    %s\n", p.Title())
+		fmt.Fprintf(w, "    %s\n", p.title())
 		lines := p.Lines
 		if lines == nil && p.Stack != nil {
 			lines = p.Stack.Lines

@@ -138,7 +138,7 @@ func (f *Finding) sarif(rule int, root string) SARIFResult {
 		if len(p.Lines) == 0 {
 			continue
 		}
-		stack := SARIFStack{Message: SARIFMessage{p.Title()}}
+		stack := SARIFStack{Message: SARIFMessage{p.title()}}
 		for j := range p.Lines {
 			stack.Frames = append(stack.Frames, SARIFFrame{p.Lines[j].sarif(root), p.Lines[j].Module})
 		}
@@ -150,7 +150,7 @@ func (f *Finding) sarif(rule int, root string) SARIFResult {
 			x.Locations = append(x.Locations, l.sarif(root))
 		default:
 			at := l.sarif(root)
-			at.ID, at.Message = len(x.RelatedLocations)+1, &SARIFMessage{p.Title()}
+			at.ID, at.Message = len(x.RelatedLocations)+1, &SARIFMessage{p.title()}
 			x.RelatedLocations = append(x.RelatedLocations, at)
 		}
 	}

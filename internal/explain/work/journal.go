@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// MaxRequests bounds the requests that a journal keeps. As text they take 2 MB of a report.
-	MaxRequests = 1 << 14
+	// maxRequests bounds the requests that a journal keeps. As text they take 2 MB of a report.
+	maxRequests = 1 << 14
 	// maxQueues bounds the queue pairs. The page has charts of as many directions.
 	maxQueues = 256
 	// maxPending bounds the requests of a queue pair that are under way and known one by one.
@@ -98,7 +98,7 @@ func (j *Journal) at(q *rxe.QP) (*queue, time.Duration) {
 	x := j.queues[q.Num()]
 	if x == nil {
 		if len(j.queues) == maxQueues {
-			if len(j.unknown) < MaxRequests {
+			if len(j.unknown) < maxRequests {
 				j.unknown[q.Num()] = true
 			}
 			return nil, 0
@@ -183,10 +183,10 @@ func (j *Journal) keep(x *queue, r *Request) {
 	} else if x.good++; (x.good-1)%x.Stride != 0 {
 		return
 	}
-	if j.kept == MaxRequests {
+	if j.kept == maxRequests {
 		j.thin()
 	}
-	if j.kept == MaxRequests {
+	if j.kept == maxRequests {
 		if r.Failed {
 			x.LeftOut++
 		}

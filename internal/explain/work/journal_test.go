@@ -80,7 +80,7 @@ func TestJournal(t *testing.T) {
 func TestJournalBounds(t *testing.T) {
 	c := &clock{time.Unix(1, 0)}
 	j, qps := New(c.now), queuePairs(t, maxQueues+3)
-	const n, failed = 3 * MaxRequests, 50
+	const n, failed = 3 * maxRequests, 50
 	for i := range uint64(n) {
 		c.at = c.at.Add(time.Microsecond)
 		status := rxe.WCSuccess
@@ -127,7 +127,7 @@ func TestJournalBounds(t *testing.T) {
 			}
 		}
 	}
-	if total > MaxRequests+maxQueues || total < MaxRequests/4 {
+	if total > maxRequests+maxQueues || total < maxRequests/4 {
 		t.Errorf("%d requests", total)
 	}
 }

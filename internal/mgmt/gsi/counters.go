@@ -6,8 +6,8 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// Counters counts management datagrams.
-type Counters struct {
+// counters counts management datagrams.
+type counters struct {
 	Received    atomic.Uint64
 	Sent        atomic.Uint64
 	SendErrors  atomic.Uint64 // the device refused the address

@@ -59,7 +59,7 @@ type Mux struct {
 	others   lane
 	shares   shares    // of others
 	free     sync.Pool // of *datagram
-	counters Counters
+	counters counters
 	pma      *pma // nil: none
 
 	dev *rxe.Device // set before the goroutines start

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// DefaultRows is how many packets a Collector keeps if MaxRows is 0.
-	DefaultRows = 2000
+	// defaultRows is how many packets a Collector keeps if MaxRows is 0.
+	defaultRows = 2000
 	// Shares of MaxRows, in eighths. The first packets of the capture take at most
 	// headShare. Together with the first few of each flow they take at most
 	// flowShare, and with the notable ones at most notableShare. The rest is for
@@ -37,7 +37,7 @@ const (
 // capture and of each flow, and those around notable packets. It is for one goroutine.
 type Collector struct {
 	Filter Filter
-	// MaxRows bounds the packets kept; 0 means DefaultRows.
+	// MaxRows bounds the packets kept; 0 means defaultRows.
 	MaxRows int
 	// Story is what else is known of the run whose packets these are; nil: nothing.
 	Story *Story
@@ -166,7 +166,7 @@ func (c *Collector) keepAround(s *stream, limit, group int) {
 
 func (c *Collector) share(eighths int) int { return (c.maxRows()*eighths + 7) / 8 }
 
-func (c *Collector) maxRows() int { return cmp.Or(max(c.MaxRows, 0), DefaultRows) }
+func (c *Collector) maxRows() int { return cmp.Or(max(c.MaxRows, 0), defaultRows) }
 
 // keepRecent keeps the packets of the ring, up to limit rows in all.
 func (c *Collector) keepRecent(s *stream, limit, group int) {

@@ -11,8 +11,8 @@ import (
 const (
 	// MaxFlows is how many flows have charts.
 	MaxFlows = 256
-	// MaxPoints is how many points all charts have together. They take some 8 MB of a page.
-	MaxPoints = 1 << 20
+	// maxPoints is how many points all charts have together. They take some 8 MB of a page.
+	maxPoints = 1 << 20
 	// least points are kept of each kind when there are too many.
 	least = 256
 )
@@ -20,7 +20,7 @@ const (
 // Collector collects the points and the series. It is for one goroutine.
 type Collector struct {
 	Start time.Time // times count from here; zero: from the first packet
-	// MaxPoints bounds the points; 0 means the constant.
+	// maxPoints bounds the points; 0 means the constant.
 	MaxPoints int
 
 	flows   map[*conformance.Flow]*Flow
@@ -170,7 +170,7 @@ func (c *Collector) point(f *Flow, side *[kinds]list, k Kind, at time.Duration, 
 	if !side[k].add(point{at, place, number}) {
 		return
 	}
-	most := MaxPoints
+	most := maxPoints
 	if c.MaxPoints > 0 {
 		most = c.MaxPoints
 	}

@@ -158,7 +158,7 @@ func TestRules(t *testing.T) {
 	if err := errors.Join(WriteRules(&text, false, Form{}), WriteRules(&list, true, Form{})); err != nil {
 		t.Fatal(err)
 	}
-	var rules []JSONRule
+	var rules []jsonRule
 	if err := json.Unmarshal(list.Bytes(), &rules); err != nil {
 		t.Fatal(err)
 	}

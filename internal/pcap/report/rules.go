@@ -7,8 +7,8 @@ import (
 	"github.com/gorxe/gorxe/rocev2/conformance"
 )
 
-// JSONRule is a rule as JSON.
-type JSONRule struct {
+// jsonRule is a rule as JSON.
+type jsonRule struct {
 	Name     string   `json:"name"`
 	Severity string   `json:"severity"`
 	Clause   string   `json:"clause"`
@@ -19,9 +19,9 @@ type JSONRule struct {
 // WriteRules prints the rules, or writes them as JSON.
 func WriteRules(w io.Writer, asJSON bool, form Form) error {
 	if asJSON {
-		var list []JSONRule
+		var list []jsonRule
 		for _, r := range conformance.Rules() {
-			list = append(list, JSONRule{r.Name, r.Severity.String(), r.Clause, r.Text, r.Implies})
+			list = append(list, jsonRule{r.Name, r.Severity.String(), r.Clause, r.Text, r.Implies})
 		}
 		return WriteJSON(w, list)
 	}

@@ -15,7 +15,7 @@ const (
 // Types of Ethernet, and protocols of IP.
 const (
 	TypeIPv4 = 0x0800
-	TypeVLAN = 0x8100 // C-VLAN
+	typeVLAN = 0x8100 // C-VLAN
 	typeSTag = 0x88a8 // S-VLAN
 	TypeIPv6 = 0x86dd
 
@@ -60,12 +60,12 @@ func Parse(b []byte) Frame {
 	}
 	at := HeaderSize
 	f.EtherType = binary.BigEndian.Uint16(b[12:])
-	for f.EtherType == TypeVLAN || f.EtherType == typeSTag {
+	for f.EtherType == typeVLAN || f.EtherType == typeSTag {
 		if f.VLANs == maxVLANs || len(b) < at+vlanSize {
 			return f
 		}
 		if f.VLANs == 0 {
-			f.Tagged = f.EtherType == TypeVLAN
+			f.Tagged = f.EtherType == typeVLAN
 			f.VLAN = binary.BigEndian.Uint16(b[at:])
 		}
 		f.VLANs++
@@ -171,8 +171,8 @@ func (f *Frame) transport(at int) {
 	}
 }
 
-// ToMany reports that the destination is a multicast address, or all stations.
-func (f *Frame) ToMany() bool { return len(f.Data) > 0 && f.Data[0]&1 != 0 }
+// toMany reports that the destination is a multicast address, or all stations.
+func (f *Frame) toMany() bool { return len(f.Data) > 0 && f.Data[0]&1 != 0 }
 
 // addresses returns the addresses of the IP header: source, then destination.
 func (f *Frame) addresses() []byte {

@@ -174,7 +174,7 @@ func TestSegmentsRefused(t *testing.T) {
 		{"a small buffer", tcp, headers, 80, headers + 79},
 		{"no IP", make([]byte, 100), headers, 10, 100},
 	} {
-		if _, err := Segments(c.b, c.headers, c.mss, make([]byte, c.buf)); !errors.Is(err, ErrSegments) {
+		if _, err := Segments(c.b, c.headers, c.mss, make([]byte, c.buf)); !errors.Is(err, errSegments) {
 			t.Errorf("%s: %v", c.what, err)
 		}
 	}

@@ -70,11 +70,11 @@ func (r *RSS) Hash(f *Frame) uint32 {
 			b = append(b, f.Data[f.L4+2:f.L4+4]...)
 		}
 	}
-	return Toeplitz(&r.Key, b)
+	return toeplitz(&r.Key, b)
 }
 
-// Toeplitz is the hash of RSS, as Microsoft defines it. in has at most HashKeySize-4 bytes.
-func Toeplitz(key *[HashKeySize]byte, in []byte) (hash uint32) {
+// toeplitz is the hash of RSS, as Microsoft defines it. in has at most HashKeySize-4 bytes.
+func toeplitz(key *[HashKeySize]byte, in []byte) (hash uint32) {
 	for i, b := range in {
 		// The 39 bits of the key that this byte uses.
 		window := uint64(binary.BigEndian.Uint32(key[i:]))<<8 | uint64(key[i+4])

@@ -179,7 +179,7 @@ func (t *Table) Decide(f *Frame, out []Delivery) (_ []Delivery, trapped bool) {
 		}
 	}
 	for i, e := range t.defaults {
-		if i == 0 || f.ToMany() {
+		if i == 0 || f.toMany() {
 			trapped = trapped || len(e.rules) > 0
 			out = e.give(out)
 		}

@@ -6,9 +6,9 @@ import (
 	"iter"
 )
 
-// ErrSegments says that a frame cannot be cut: it is not a whole TCP segment, or its headers have
+// errSegments says that a frame cannot be cut: it is not a whole TCP segment, or its headers have
 // another length than the program said.
-var ErrSegments = errors.New("not a TCP frame that can be cut")
+var errSegments = errors.New("not a TCP frame that can be cut")
 
 // Flags of TCP.
 const (
@@ -23,17 +23,17 @@ const (
 // for headers and mss.
 func Segments(frame []byte, headers, mss int, buf []byte) (iter.Seq[[]byte], error) {
 	if headers < HeaderSize || headers > len(frame) || mss <= 0 || len(buf) < headers+min(mss, len(frame)-headers) {
-		return nil, ErrSegments
+		return nil, errSegments
 	}
 	// The headers alone, with their real length, are parsed.
 	head := append(buf[:0], frame[:headers]...)
 	f := Parse(head)
 	if f.Version == 0 {
-		return nil, ErrSegments
+		return nil, errSegments
 	}
 	f.setLength()
 	if f = Parse(head); f.Proto != ProtoTCP || f.L4 == 0 || f.L4+int(head[f.L4+12]>>4)*4 != headers {
-		return nil, ErrSegments
+		return nil, errSegments
 	}
 	return func(yield func([]byte) bool) {
 		seq := binary.BigEndian.Uint32(frame[f.L4+4:])

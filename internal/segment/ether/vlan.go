@@ -9,7 +9,7 @@ func AppendVLAN(b, frame []byte, tci uint16) []byte {
 		return append(b, frame...)
 	}
 	b = append(b, frame[:12]...)
-	b = binary.BigEndian.AppendUint16(b, TypeVLAN)
+	b = binary.BigEndian.AppendUint16(b, typeVLAN)
 	b = binary.BigEndian.AppendUint16(b, tci)
 	return append(b, frame[12:]...)
 }

@@ -167,8 +167,8 @@ func (j *Joint) add(l *link) error {
 	switch {
 	case j.closed:
 		return net.ErrClosed
-	case len(j.links) >= MaxLinks:
-		return fmt.Errorf("the segment has %d others already", MaxLinks)
+	case len(j.links) >= maxLinks:
+		return fmt.Errorf("the segment has %d others already", maxLinks)
 	}
 	j.links[l] = struct{}{}
 	l.trunk = j.segment.Connect(l)

@@ -44,7 +44,7 @@ func (h *host) ReceiveFrame(b []byte, _ rxe.FrameInfo) {
 	}
 }
 
-// payerRoom is enough for MaxLinks.
+// payerRoom is enough for maxLinks.
 const payerRoom = 1 << 30
 
 func newHost(t *testing.T, dir string, last byte) *host {
@@ -247,10 +247,10 @@ func TestCloseInFlood(t *testing.T) {
 func TestMost(t *testing.T) {
 	dir := t.TempDir()
 	h := newHost(t, dir, 1)
-	for range MaxLinks {
+	for range maxLinks {
 		dial(t, dir)
 	}
-	must.Eventually(t, "all are joined", func() bool { return h.joint.Len() == MaxLinks })
+	must.Eventually(t, "all are joined", func() bool { return h.joint.Len() == maxLinks })
 	more := dial(t, dir)
 	must.OK(t, more.SetReadDeadline(time.Now().Add(10*time.Second)))
 	if n, err := more.Read(make([]byte, 1)); n != 0 || os.IsTimeout(err) {
@@ -290,7 +290,7 @@ func TestPays(t *testing.T) {
 	first := dial(t, dir)
 	must.Eventually(t, "one is joined", func() bool { return h.joint.Len() == 1 })
 	one := h.payer.Used()
-	if one.Files != 1 || one.Memory < 32*frameRoom || one.Memory > payerRoom/MaxLinks {
+	if one.Files != 1 || one.Memory < 32*frameRoom || one.Memory > payerRoom/maxLinks {
 		t.Fatalf("a link takes %+v", one)
 	}
 	const most = 5

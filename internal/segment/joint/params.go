@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// MaxLinks is how many peers a process has. Twice: twice the descriptors and buffers. Half: a
+	// maxLinks is how many peers a process has. Twice: twice the descriptors and buffers. Half: a
 	// segment has fewer daemons.
-	MaxLinks = 64
+	maxLinks = 64
 	// frameRoom is the room for a received frame. A peer that sends a longer one is none.
 	frameRoom = rxe.MaxFrame
 	// sendBuffer is the wish for what waits for a peer, in bytes of the kernel's memory: more is

@@ -8,13 +8,13 @@ import (
 	"github.com/gorxe/gorxe/internal/service/proto"
 )
 
-// EnvAddress is set in the program's environment: the address of its first device.
-const EnvAddress = "GORXE_ADDRESS"
+// envAddress is set in the program's environment: the address of its first device.
+const envAddress = "GORXE_ADDRESS"
 
-// AddressWord stands for that address in the arguments of a program, if Config.FillIn is set.
-const AddressWord = "{address}"
+// addressWord stands for that address in the arguments of a program, if Config.FillIn is set.
+const addressWord = "{address}"
 
-// FillIn returns arguments with the address for AddressWord: for an argument that is this word, and
+// FillIn returns arguments with the address for addressWord: for an argument that is this word, and
 // behind "=" or before ":". Elsewhere it may be a piece of code.
 func FillIn(argv []string, address string) []string {
 	if address == "" {
@@ -23,7 +23,7 @@ func FillIn(argv []string, address string) []string {
 	out := make([]string, len(argv))
 	for i, arg := range argv {
 		value := arg[strings.IndexByte(arg, '=')+1:]
-		if rest, ok := strings.CutPrefix(value, AddressWord); ok && (rest == "" || rest[0] == ':') {
+		if rest, ok := strings.CutPrefix(value, addressWord); ok && (rest == "" || rest[0] == ':') {
 			arg = strings.TrimSuffix(arg, value) + address + rest
 		}
 		out[i] = arg
@@ -36,7 +36,7 @@ func (cfg *Config) arguments(argv []string) []string {
 	if !cfg.FillIn {
 		return argv
 	}
-	return FillIn(argv, os.Getenv(EnvAddress))
+	return FillIn(argv, os.Getenv(envAddress))
 }
 
 // tell puts what the program has to know of its daemon into the environment.
@@ -45,9 +45,9 @@ func tell(socket string, hello proto.Hello) {
 	set(proto.EnvSocket, socket)
 	set(envSession, strconv.FormatUint(hello.Session, 10))
 	if hello.Address.IsValid() {
-		set(EnvAddress, hello.Address.String())
+		set(envAddress, hello.Address.String())
 	} else {
-		_ = os.Unsetenv(EnvAddress) // of an older daemon, or of a run around this one
+		_ = os.Unsetenv(envAddress) // of an older daemon, or of a run around this one
 	}
 }
 
@@ -57,7 +57,7 @@ func sayFree(cfg Config, hello proto.Hello) {
 	for _, have := range hello.Devices {
 		if have.Free && !cfg.wantsFree(have.Name) {
 			complain("UDP port 4791 of lo is taken, by another gorxe or by the kernel's rdma_rxe: the device %s of this run is on the free loopback address %v, which $%s has",
-				have.Name, have.Address, EnvAddress)
+				have.Name, have.Address, envAddress)
 		}
 	}
 }

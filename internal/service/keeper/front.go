@@ -39,7 +39,7 @@ type Config struct {
 	SanitizeAbort bool
 	Label         string   // of this program, for status and fault rules
 	Container     bool     // no daemon replaces one that the container runtime has started
-	FillIn        bool     // the address for AddressWord in Program
+	FillIn        bool     // the address for addressWord in Program
 	Role          string   // of this program in a run around this one, for reports
 	Shown         []string // the command line that the status shows; nil: Program
 	// Before, if not nil, is called before anything is started. This process may execute itself

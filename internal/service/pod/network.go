@@ -10,31 +10,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Network names a network namespace: two processes share one exactly if the device and the inode of
+// network names a network namespace: two processes share one exactly if the device and the inode of
 // their /proc/PID/ns/net are the same (namespaces(7)).
-type Network struct{ Dev, Ino uint64 }
+type network struct{ Dev, Ino uint64 }
 
 // networkOf returns the network namespace behind a descriptor.
-func networkOf(f *os.File) (Network, error) {
+func networkOf(f *os.File) (network, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return Network{}, fmt.Errorf("%s: %w", f.Name(), err)
+		return network{}, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return Network{Dev: st.Dev, Ino: st.Ino}, nil
+	return network{Dev: st.Dev, Ino: st.Ino}, nil
 }
 
 // sockets is the pattern of the sockets where daemons of this package wait for containers.
 const sockets = "gorxe-containers-*.sock"
 
 // socket returns the path in dir of the socket for a network namespace's containers.
-func (n Network) socket(dir string) string {
+func (n network) socket(dir string) string {
 	return filepath.Join(dir, fmt.Sprintf("gorxe-containers-%x-%d.sock", n.Dev, n.Ino))
 }
 
 // open opens the control socket for a daemon that is about to start. Only the caller has the lock,
 // which the daemon holds until its devices are gone. It returns proto.ErrDaemonRuns if another
 // daemon has the lock.
-func (n Network) open(dir string) (control, lock *os.File, err error) {
+func (n network) open(dir string) (control, lock *os.File, err error) {
 	path := n.socket(dir)
 	if lock, err = proto.LockSocket(path); err != nil {
 		return nil, nil, err

@@ -33,7 +33,7 @@ func Dial(paths []string) (*Client, error) {
 		switch {
 		case err == nil:
 			return &Client{Conn: conn, path: path}, nil
-		case i > 0 && (errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrUntrusted)):
+		case i > 0 && (errors.Is(err, fs.ErrPermission) || errors.Is(err, errUntrusted)):
 			none = fmt.Errorf("%w; %w", none, err)
 		case !errors.Is(err, ErrNoDaemon):
 			return nil, err

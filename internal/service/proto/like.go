@@ -17,15 +17,15 @@ type Like string
 // DefaultLike is the profile of a ConnectX for which none is chosen.
 const DefaultLike Like = "connectx6"
 
-// ParseLike reads a profile, as profile.Find.
-func ParseLike(text string) (Like, error) {
+// parseLike reads a profile, as profile.Find.
+func parseLike(text string) (Like, error) {
 	_, err := profile.Find(text)
 	return Like(text), err
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (l *Like) UnmarshalText(text []byte) (err error) {
-	*l, err = ParseLike(string(text))
+	*l, err = parseLike(string(text))
 	return err
 }
 

@@ -140,7 +140,7 @@ func OwnDirectory() (string, error) {
 }
 
 // Connect connects to the daemon at path. If no process listens, the error is ErrNoDaemon. If the
-// one that listens is another user's, it is ErrUntrusted.
+// one that listens is another user's, it is errUntrusted.
 func Connect(path string) (*Conn, error) {
 	if len(path) >= len(unix.RawSockaddrUnix{}.Path) {
 		return nil, fmt.Errorf("socket %s: the path is longer than a unix socket's may be: choose another with --socket", path)

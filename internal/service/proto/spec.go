@@ -114,7 +114,7 @@ func (s *Spec) setOptions(options []string) (err error) {
 		case name == "speed" && s.Speed == 0:
 			s.Speed, err = ParseSpeed(value)
 		case name == "like" && s.Like == "":
-			s.Like, err = ParseLike(value)
+			s.Like, err = parseLike(value)
 		case o == "rail":
 			s.Rail = true
 		case name == "speed", name == "like":

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUntrusted: the process that listens at a socket is neither root's nor this user's. A daemon
+// errUntrusted: the process that listens at a socket is neither root's nor this user's. A daemon
 // decides what its programs' system calls return, and reaches their memory.
-var ErrUntrusted = errors.New("the daemon belongs to another user")
+var errUntrusted = errors.New("the daemon belongs to another user")
 
 // checkDaemon refuses a daemon that is neither root's nor this user's. The kernel says which user
 // made the socket listen: root, if systemd did.
@@ -25,7 +25,7 @@ func (c *Conn) checkDaemon(path string) error {
 		return nil
 	}
 	return fmt.Errorf("%w at %s: the process that listens there has user id %d, and a program trusts root's daemon and that of its own user, %d: "+
-		"end that process and remove the socket, or choose another socket with --socket or %s", ErrUntrusted, path, cred.Uid, own, EnvSocket)
+		"end that process and remove the socket, or choose another socket with --socket or %s", errUntrusted, path, cred.Uid, own, EnvSocket)
 }
 
 // overflowUID is how a user namespace shows users that it does not have (kernel.overflowuid).

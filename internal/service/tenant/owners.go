@@ -29,8 +29,8 @@ type subordinates struct{ first, count, owner uint32 }
 // NewOwners returns the owners of user ids in the system whose root directory is files.
 func NewOwners(files fs.FS) *Owners { return &Owners{files: files} }
 
-// Of returns the user who owns a user id: the id itself, unless it is subordinate.
-func (o *Owners) Of(uid uint32) uint32 {
+// of returns the user who owns a user id: the id itself, unless it is subordinate.
+func (o *Owners) of(uid uint32) uint32 {
 	if o == nil {
 		return uid
 	}

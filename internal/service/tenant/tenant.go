@@ -59,7 +59,7 @@ func New(limits Limits, owners *Owners) *Tenants {
 
 // Of returns the user with a number, or the user that the number is subordinate to.
 func (t *Tenants) Of(uid uint32) *Tenant {
-	uid = t.owners.Of(uid)
+	uid = t.owners.of(uid)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.of(uid)
@@ -67,7 +67,7 @@ func (t *Tenants) Of(uid uint32) *Tenant {
 
 // Is reports whether a budget is that of the user with a number.
 func (t *Tenants) Is(uid uint32, b *quota.Budget) bool {
-	uid = t.owners.Of(uid)
+	uid = t.owners.of(uid)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u := t.byID[uid]
@@ -103,7 +103,7 @@ func (t *Tenants) sweep() {
 // Greet counts a connection of a user, unless there are too many. Dismiss undoes it. The
 // connections of a user's subordinate ids are the user's.
 func (t *Tenants) Greet(uid uint32) (*Tenant, error) {
-	uid = t.owners.Of(uid)
+	uid = t.owners.of(uid)
 	t.mu.Lock()
 	t.sweep()
 	u := t.of(uid)

@@ -53,8 +53,8 @@ func describe(text string) (Info, error) {
 	return i, nil
 }
 
-// ErrTooMany reports that this process maps too many dma-bufs.
-var ErrTooMany = errors.New("too many dma-bufs are mapped")
+// errTooMany reports that this process maps too many dma-bufs.
+var errTooMany = errors.New("too many dma-bufs are mapped")
 
 // DMABuf is a mapped dma-buf as memory whose first byte has address 0. The exporter may take the
 // buffer back at any time, and an access then fails with EFAULT.
@@ -116,7 +116,7 @@ func Map(fd int, info Info) (*DMABuf, error) {
 		_ = unix.Munmap(buf)
 	}
 	if m == nil {
-		return nil, fmt.Errorf("%w (%d): %w", ErrTooMany, maxMappings, unix.ENOMEM)
+		return nil, fmt.Errorf("%w (%d): %w", errTooMany, maxMappings, unix.ENOMEM)
 	}
 	return &DMABuf{m: m}, nil
 }
@@ -156,8 +156,8 @@ func (d *DMABuf) Close() {
 	}
 }
 
-// Writable reports whether the buffer may be written.
-func (d *DMABuf) Writable() bool { return d.m.key.writable }
+// writable reports whether the buffer may be written.
+func (d *DMABuf) writable() bool { return d.m.key.writable }
 
 // Check implements kernel.Space. Addresses are offsets.
 func (d *DMABuf) Check(offset, length uint64, write bool) error {
@@ -165,7 +165,7 @@ func (d *DMABuf) Check(offset, length uint64, write bool) error {
 	switch {
 	case offset > size || length > size-offset:
 		return unix.EINVAL
-	case write && !d.Writable():
+	case write && !d.writable():
 		return unix.EACCES
 	}
 	return nil
@@ -193,7 +193,7 @@ func (d *DMABuf) ReadV(spans []rxe.Span) (err error) {
 
 // WriteV implements rxe.Memory.
 func (d *DMABuf) WriteV(spans []rxe.Span) (err error) {
-	if !d.Writable() {
+	if !d.writable() {
 		return unix.EFAULT
 	}
 	defer survive(debug.SetPanicOnFault(true), &err)
@@ -202,7 +202,7 @@ func (d *DMABuf) WriteV(spans []rxe.Span) (err error) {
 
 // CompareSwap implements rxe.Memory.
 func (d *DMABuf) CompareSwap(va, compare, swap uint64) (old uint64, err error) {
-	if !d.Writable() {
+	if !d.writable() {
 		return 0, unix.EFAULT
 	}
 	defer survive(debug.SetPanicOnFault(true), &err)
@@ -211,7 +211,7 @@ func (d *DMABuf) CompareSwap(va, compare, swap uint64) (old uint64, err error) {
 
 // FetchAdd implements rxe.Memory.
 func (d *DMABuf) FetchAdd(va, add uint64) (old uint64, err error) {
-	if !d.Writable() {
+	if !d.writable() {
 		return 0, unix.EFAULT
 	}
 	defer survive(debug.SetPanicOnFault(true), &err)
@@ -220,7 +220,7 @@ func (d *DMABuf) FetchAdd(va, add uint64) (old uint64, err error) {
 
 // Store implements rxe.Memory.
 func (d *DMABuf) Store(va, value uint64) (err error) {
-	if !d.Writable() {
+	if !d.writable() {
 		return unix.EFAULT
 	}
 	defer survive(debug.SetPanicOnFault(true), &err)

@@ -213,7 +213,7 @@ func TestMappings(t *testing.T) {
 	for i := range maxMappings - 1 {
 		mappings.all[mappingKey{writable: i%2 == 0, file: fdid.ID{Ino: uint64(i)}}] = nil
 	}
-	if _, err := Map(memory(t), info); !errors.Is(err, ErrTooMany) || !errors.Is(err, unix.ENOMEM) {
+	if _, err := Map(memory(t), info); !errors.Is(err, errTooMany) || !errors.Is(err, unix.ENOMEM) {
 		t.Errorf("one buffer too many: %v", err)
 	}
 	for i := range maxMappings - 1 {

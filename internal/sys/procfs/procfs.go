@@ -231,9 +231,9 @@ func Ready() (threads int, ok bool) {
 	return threads, err == nil
 }
 
-// PIDOf returns the process number behind a pidfd (fs/pidfs.c: pidfd_show_fdinfo).
+// pidOf returns the process number behind a pidfd (fs/pidfs.c: pidfd_show_fdinfo).
 // ESRCH means that the process has ended.
-func PIDOf(pidfd int) (int, error) {
+func pidOf(pidfd int) (int, error) {
 	f, err := os.Open("/proc/self/fdinfo/" + strconv.Itoa(pidfd))
 	if err != nil {
 		return 0, err
@@ -253,7 +253,7 @@ func PIDOf(pidfd int) (int, error) {
 // Descendant returns the number of the process behind pidfd if that process
 // descends from this one; otherwise EPERM. All descendants of a subreaper count.
 func Descendant(pidfd int) (int, error) {
-	pid, err := PIDOf(pidfd)
+	pid, err := pidOf(pidfd)
 	if err != nil {
 		return 0, err
 	}

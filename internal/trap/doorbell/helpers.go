@@ -12,7 +12,7 @@ type Extra struct{ count atomic.Int32 }
 
 // Take counts one more, and reports whether there may be one.
 func (e *Extra) Take() bool {
-	if e.count.Add(1) <= MaxExtra {
+	if e.count.Add(1) <= maxExtra {
 		return true
 	}
 	e.Give()

@@ -138,14 +138,14 @@ func TestNoCredit(t *testing.T) {
 
 // TestMaxExtra: there is a bound.
 func TestMaxExtra(t *testing.T) {
-	w, _, started := newRingers(t, MaxExtra+10)
+	w, _, started := newRingers(t, maxExtra+10)
 	w.EnterAll()
-	for range 3 * MaxExtra {
+	for range 3 * maxExtra {
 		taker := new(fakeTaker)
 		w.Serve(w.Take(taker), taker)
 	}
-	if *started != MaxExtra {
-		t.Errorf("%d helpers, want %d", *started, MaxExtra)
+	if *started != maxExtra {
+		t.Errorf("%d helpers, want %d", *started, maxExtra)
 	}
 }
 

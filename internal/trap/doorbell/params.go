@@ -8,9 +8,9 @@ import "time"
 
 // Threads, files and buffers.
 const (
-	// MaxExtra bounds the threads of a session that take doorbells beside the first one. Twice: a
+	// maxExtra bounds the threads of a session that take doorbells beside the first one. Twice: a
 	// program occupies 32. Half: a session with 16 busy devices has 8 threads for them.
-	MaxExtra = 15
+	maxExtra = 15
 	// maxInstances bounds the instances of inotify. The daemon's user has 128 in all
 	// (fs.inotify.max_user_instances), and maxInstances is half of them. Twice: none are left for
 	// the user's other programs. Half: 32 sessions.
