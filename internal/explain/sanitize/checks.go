@@ -107,9 +107,6 @@ var checks = []Check{
 	{raceAtomic, "races", Warning, "an atomic beside a WRITE", "IBA 9.4.5, ibv_post_send(3)", true},
 }
 
-// Checks returns all checks.
-func Checks() []Check { return slices.Clone(checks) }
-
 // checkOf returns the check of a name; nil: there is none.
 func checkOf(name string) *Check {
 	for i := range checks {

@@ -450,7 +450,7 @@ func TestTable(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(before + head)
 	group := ""
-	for _, c := range Checks() {
+	for _, c := range checks {
 		if c.Group != group {
 			group = c.Group
 			fmt.Fprintf(&b, "\n**%s**\n\n", group)
