@@ -65,6 +65,7 @@ const (
 	recvBufferTouched    = "recv-buffer-touched"
 	rnrTimerZero         = "rnr-timer-zero"
 	gidLinkLocal         = "gid-link-local"
+	qkeyMismatch         = "qkey-mismatch"
 )
 
 // checks are all checks, by groups.
@@ -97,6 +98,7 @@ var checks = []Check{
 	{rdAtomic, "state", Error, "the peer exceeds max_dest_rd_atomic", "IBA 9.7.4.1.6, ibv_modify_qp(3)", false},
 	{pathMTU, "state", Error, "the ends' path MTUs differ", "IBA 9.6.1.5, ibv_modify_qp(3)", false},
 	{psnMismatch, "state", Error, "sq_psn of one end is not rq_psn of the other", "IBA 9.7.2, ibv_modify_qp(3)", false},
+	{qkeyMismatch, "state", Error, "a datagram has another Q_Key than its receiver", "IBA 10.2.5, ibv_post_send(3)", false},
 	{timeoutZero, "state", Warning, "a lost packet is never sent again", "IBA 9.7.6.1.3, ibv_modify_qp(3)", false},
 	{retryZero, "state", Warning, "the first loss ends the connection", "IBA 9.7.5.2.3, ibv_modify_qp(3)", false},
 	{rnrRetryZero, "state", Warning, "the first late receive ends the connection", "IBA 9.7.5.2.8, ibv_modify_qp(3)", false},

@@ -156,6 +156,7 @@ func (f *File) posted(q *rxe.QP, p *post, wr *rxe.SendWR) (judge func()) {
 	f.race(o, p)
 	f.tell(o, p)
 	f.connected(o, p)
+	f.strays(o, p, wr)
 	return f.countSignals(o, p)
 }
 
