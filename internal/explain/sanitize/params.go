@@ -23,6 +23,8 @@ const (
 
 	maxStrays = 16 // datagrams with a wrong Q_Key, of different senders, receivers or Q_Keys
 
+	maxCrossed = 4 // queue pairs of a doorbell that a finding names
+
 	maxPieces = 8 // of a gather or scatter list that are compared
 
 	// If races are looked for:
