@@ -317,7 +317,7 @@ func (c *completer) data(q *QP, pkt packet, st *step) {
 	index := uint32(psn.Diff(wqe.first))
 	if !q.expectedData(wqe, index, pkt) {
 		f := Failure{Cause: CauseBadResponse, PSN: psn}
-		if f.Bytes = pkt.otherMTU(q.attr.PathMTU); f.Bytes > 0 {
+		if f.Bytes = uint64(pkt.otherMTU(q.attr.PathMTU)); f.Bytes > 0 {
 			f.Cause, f.MTU = CauseMTU, q.attr.PathMTU
 		}
 		c.badResponse(q, f)

@@ -18,7 +18,7 @@ type Failure struct {
 	ID     uint64   // of the work request
 
 	Cause    Cause
-	Peer     wire.GID // of RC and UC
+	Peer     wire.GID // of RC and UC, and with CauseQKey
 	PeerQPN  wire.QPN
 	PSN      wire.PSN      // of the packet at fault
 	Syndrome wire.Syndrome // the peer's answer, or the answer to it; 0: none
@@ -33,6 +33,8 @@ type Failure struct {
 	GRH   bool // of CauseRecvShort: the message is behind its GRH, as that of a UD queue pair is
 	MTU   MTU  // of CauseMTU and CauseLinkMTU: of this side
 	Fits  MTU  // of CauseLinkMTU: the largest that the interface carries
+	// The Q_Key of a datagram, and that of this side, of CauseQKey.
+	QKey, OwnQKey uint32
 }
 
 // Cause is what was found wrong where a failure was decided.
@@ -67,6 +69,7 @@ const (
 	CauseLinkMTU
 	CauseSRQN  // XRC: the number names no SRQ of the domain
 	CauseLimit // the message is longer than max_msg_sz of a Subdevice: Bytes
+	CauseQKey  // UD: the datagram was dropped for its Q_Key: QKey, OwnQKey
 	NumCauses
 )
 
@@ -169,7 +172,7 @@ func (r *responder) reportFault(q *QP, f fault, psn wire.PSN, status WCStatus) {
 	case x.Cause == CauseLimit:
 		x.Bytes = q.maxMessage
 	case x.Cause == CauseLength && r.misfit > 0:
-		x.Cause, x.Bytes, x.MTU = CauseMTU, r.misfit, q.attr.PathMTU
+		x.Cause, x.Bytes, x.MTU = CauseMTU, uint64(r.misfit), q.attr.PathMTU
 	}
 	x.GRH = f == faultRecvShort && q.typ == QPUD
 	if x.Recv = r.recv.hasWQE && status != WCSuccess; x.Recv {

@@ -148,3 +148,42 @@ func TestShortReceive(t *testing.T) {
 		}
 	}
 }
+
+// TestQKeyTold: a UD queue pair reports a datagram that it drops for its Q_Key, once for those of a
+// sender with one Q_Key, and not for ever. What comes through a group is not reported.
+func TestQKeyTold(t *testing.T) {
+	const wrong = benchQKey + 1
+	var seen failures
+	b := newBench(t, QPUD, nil)
+	b.qp.reports = &seen
+	datagram := func(qkey uint32, from wire.QPN) pkt {
+		return pkt{h: wire.Headers{Opcode: wire.UDSendOnly, PSN: 7, QKey: qkey, SrcQP: from}, data: pattern(4)}
+	}
+	b.must(b.qp.AttachMcast(objMGID, 0))
+	group := datagram(wrong, 5)
+	group.h.PKey, group.h.DestQP = wire.DefaultPKey, wire.MulticastQPN
+	b.dev.Receive([]wire.Datagram{{Data: append(group.h.Append(nil), group.data...), Src: b.from, Dst: objMGID.Addr(), HopLimit: 64}})
+	if n := b.dev.counters.BadQKey.Load(); n != 1 || len(seen) != 0 {
+		t.Fatalf("a datagram to a group: %d dropped, reported %+v", n, seen)
+	}
+	for i, c := range []struct {
+		qkey uint32
+		from wire.QPN
+		told int
+	}{{benchQKey, 5, 0}, {wrong, 5, 1}, {wrong, 5, 1}, {wrong, 6, 2}, {wrong + 1, 6, 3}} {
+		b.send(datagram(c.qkey, c.from))
+		if len(seen) != c.told {
+			t.Fatalf("datagram %d: reported %+v", i, seen)
+		}
+	}
+	want := Failure{Cause: CauseQKey, Peer: wire.GIDFromAddr(benchThere), PeerQPN: 6, PSN: 7, QKey: wrong + 1, OwnQKey: benchQKey}
+	if seen[2] != want {
+		t.Errorf("reported %+v, want %+v", seen[2], want)
+	}
+	for i := range wire.QPN(2 * mostStrays) {
+		b.send(datagram(wrong, i))
+	}
+	if len(seen) != mostStrays {
+		t.Errorf("%d reports, want %d", len(seen), mostStrays)
+	}
+}

@@ -216,6 +216,9 @@ const (
 	// jumped ahead by more than half the PSN circle. Twice: a jump is taken for late packets more
 	// often. Half: networks that reorder by more than a second are not expected.
 	ucLate = 1 << 15
+	// mostStrays is how many datagrams with a wrong Q_Key a UD queue pair reports. Twice: reports
+	// of strangers' datagrams displace more of the others. Half: there may be more senders.
+	mostStrays = 16
 )
 
 // Congestion (ecn.go, dcqcn.go).

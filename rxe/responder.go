@@ -41,7 +41,8 @@ type responder struct {
 	wc  WC                // the completion being made
 
 	asked  *WorkFault // of faultAsked
-	misfit uint64     // of faultLength: see packet.otherMTU
+	strays strays     // of UD
+	misfit MTU        // of faultLength: see packet.otherMTU
 }
 
 // receiving is the receive work request that the responder has taken off the queue.

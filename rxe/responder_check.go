@@ -219,12 +219,12 @@ func (pkt packet) validLength(mtu int) bool {
 
 // otherMTU returns how long a packet is whose sender has another path MTU, or 0 if nothing suggests
 // that it has.
-func (pkt packet) otherMTU(mtu MTU) uint64 {
+func (pkt packet) otherMTU(mtu MTU) MTU {
 	size := len(pkt.Payload()) / int(pkt.count)
 	switch {
 	case pkt.Info().Has(wire.OpFirst|wire.OpMiddle) && size != int(mtu) && MTU(size).Valid(),
 		size > int(mtu) && size <= int(maxMTU):
-		return uint64(size)
+		return MTU(size)
 	}
 	return 0
 }

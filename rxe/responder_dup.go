@@ -17,8 +17,8 @@ type resource struct {
 // resources holds the latest READs and atomics.
 type resources struct {
 	ring []resource
-	next int // the oldest, to be overwritten
-	n    int
+	next int32 // the oldest, to be overwritten
+	n    int32
 }
 
 func (h *resources) clear() { h.next, h.n = 0, 0 }
@@ -28,18 +28,19 @@ func (h *resources) add(e resource) {
 		return
 	}
 	h.ring[h.next] = e
-	h.next = (h.next + 1) % len(h.ring)
-	h.n = min(h.n+1, len(h.ring))
+	slots := int32(len(h.ring))
+	h.next = (h.next + 1) % slots
+	h.n = min(h.n+1, slots)
 }
 
 // at returns the entry that has i newer ones.
 func (h *resources) at(i int) *resource {
-	return &h.ring[(h.next-1-i+2*len(h.ring))%len(h.ring)]
+	return &h.ring[(int(h.next)-1-i+2*len(h.ring))%len(h.ring)]
 }
 
 // find returns the newest entry that has psn, or nil (find_resource).
 func (h *resources) find(psn wire.PSN, op wire.Opcode) *resource {
-	for i := range h.n {
+	for i := range int(h.n) {
 		if e := h.at(i); !psn.Less(e.psn) && !e.last.Less(psn) {
 			if e.opcode == op {
 				return e
@@ -55,7 +56,7 @@ func (h *resources) find(psn wire.PSN, op wire.Opcode) *resource {
 // next is the expected PSN.
 func (h *resources) before(psn, next wire.PSN) wire.PSN {
 	limit := next
-	for i := range h.n {
+	for i := range int(h.n) {
 		if e := h.at(i); psn.Less(e.psn) && e.psn.Less(limit) {
 			limit = e.psn
 		}
@@ -74,7 +75,7 @@ func (r *responder) resize(_ *QP, maxDestRdAtomic int) {
 		return
 	}
 	next := resources{ring: make([]resource, slots)}
-	for i := min(r.history.n, slots) - 1; i >= 0; i-- {
+	for i := min(int(r.history.n), slots) - 1; i >= 0; i-- {
 		next.add(*r.history.at(i))
 	}
 	r.history = next

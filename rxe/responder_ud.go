@@ -77,6 +77,7 @@ func (r *responder) requestUD(q *QP, pkt wire.Packet, dg *wire.Datagram, st *ste
 	if pkt.QKey() != q.attr.QKey {
 		q.dev.counters.BadQKey.Add(1)
 		q.tallies.stats.Dropped.Add(1)
+		r.tellQKey(q, pkt, dg)
 		return
 	}
 	if f := r.receiveDatagram(q, pkt, dg, st); f != faultNone && q.attr.State != QPErr {
@@ -88,6 +89,26 @@ func (r *responder) requestUD(q *QP, pkt wire.Packet, dg *wire.Datagram, st *ste
 			r.tellOnce(q, f, pkt.PSN())
 		}
 	}
+}
+
+// strays are datagrams that were dropped for their Q_Key, as far as that was reported.
+type strays struct {
+	from wire.QPN // of the last one
+	qkey uint32
+	told uint8
+}
+
+// tellQKey reports that a datagram was dropped for its Q_Key: nobody else says so. Of those that
+// come one after another from one queue pair with one Q_Key, it reports the first. A group may
+// have members with several Q_Keys, so nothing is wrong with a datagram that was sent to one.
+func (r *responder) tellQKey(q *QP, pkt wire.Packet, dg *wire.Datagram) {
+	s := &r.strays
+	from, qkey := pkt.SrcQP(), pkt.QKey()
+	if q.reports == nil || pkt.DestQP() == wire.MulticastQPN || s.told == mostStrays || s.told > 0 && s.from == from && s.qkey == qkey {
+		return
+	}
+	s.from, s.qkey, s.told = from, qkey, s.told+1
+	q.report(&Failure{Cause: CauseQKey, Peer: wire.GIDFromAddr(dg.Src), PeerQPN: from, PSN: pkt.PSN(), QKey: qkey, OwnQKey: q.attr.QKey})
 }
 
 func (r *responder) receiveDatagram(q *QP, pkt wire.Packet, dg *wire.Datagram, st *step) fault {

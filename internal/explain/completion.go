@@ -124,6 +124,7 @@ var causes = [rxe.NumCauses]cause{
 	rxe.CauseInvalidate:   {Peer, "its key cannot be invalidated", "name a bound type 2 window", nil},
 	rxe.CauseSRQN:         {Peer, "it names no SRQ of the queue pair's XRC domain", "ask ibv_get_srq_num for the number", nil},
 	rxe.CauseLimit:        {side: Rule, words: limitWords},
+	rxe.CauseQKey:         {side: Peer, words: qkeyWords},
 }
 
 func timeoutWords(r *Record, _ *rxe.Failure) (why, fix string) {
@@ -234,4 +235,8 @@ func shortWords(_ *Record, f *rxe.Failure) (why, fix string) {
 		what = "the 40 bytes of the GRH and the message are longer"
 	}
 	return fmt.Sprintf("%s than the receive buffer of %s", what, plural.Of(int(f.Bytes), "byte")), "post larger buffers"
+}
+
+func qkeyWords(_ *Record, f *rxe.Failure) (why, fix string) {
+	return fmt.Sprintf("its Q_Key is %#x, and this queue pair has %#x", f.QKey, f.OwnQKey), "send with the receiver's Q_Key (remote_qkey)"
 }

@@ -223,6 +223,9 @@ type Ringing interface {
 	Rings(q *rxe.QP, at *At)
 	// Rang follows Rings, when that was taken. What comes without Rings, nobody has seen.
 	Rang(q *rxe.QP)
+	// Crossed sees that two threads stand at one doorbell at the same time, which is for one thread
+	// at a time. They have posted to two of these queue pairs, or to one.
+	Crossed(qps []*rxe.QP, at [2]*At)
 }
 
 // At is where a thread stands.

@@ -65,6 +65,8 @@ const (
 	recvBufferTouched    = "recv-buffer-touched"
 	rnrTimerZero         = "rnr-timer-zero"
 	gidLinkLocal         = "gid-link-local"
+	qkeyMismatch         = "qkey-mismatch"
+	threadDomain         = "thread-domain"
 )
 
 // checks are all checks, by groups.
@@ -92,11 +94,13 @@ var checks = []Check{
 	{eventsUnacknowledged, "queues", Error, "an object is destroyed, and waits for its events for ever", "ibv_ack_cq_events(3), ibv_get_async_event(3)", false},
 	{eventIgnored, "queues", Warning, "an event of srq_limit was never read", "ibv_modify_srq(3), ibv_get_async_event(3)", false},
 	{badRequest, "queues", Error, "the device refused a work request as malformed", "IBA 11.4.1.1, ibv_post_send(3)", false},
+	{threadDomain, "queues", Warning, "two threads post in one thread domain at once", "ibv_alloc_td(3)", false},
 	{rnr, "queues", Warning, "no receive came before the retries ended", "IBA 9.7.5.2.8, ibv_post_recv(3)", false},
 	{qpAccess, "state", Error, "qp_access_flags lack a right", "IBA 9.7.4.1.3, ibv_modify_qp(3)", false},
 	{rdAtomic, "state", Error, "the peer exceeds max_dest_rd_atomic", "IBA 9.7.4.1.6, ibv_modify_qp(3)", false},
 	{pathMTU, "state", Error, "the ends' path MTUs differ", "IBA 9.6.1.5, ibv_modify_qp(3)", false},
 	{psnMismatch, "state", Error, "sq_psn of one end is not rq_psn of the other", "IBA 9.7.2, ibv_modify_qp(3)", false},
+	{qkeyMismatch, "state", Error, "a datagram has another Q_Key than its receiver", "IBA 10.2.5, ibv_post_send(3)", false},
 	{timeoutZero, "state", Warning, "a lost packet is never sent again", "IBA 9.7.6.1.3, ibv_modify_qp(3)", false},
 	{retryZero, "state", Warning, "the first loss ends the connection", "IBA 9.7.5.2.3, ibv_modify_qp(3)", false},
 	{rnrRetryZero, "state", Warning, "the first late receive ends the connection", "IBA 9.7.5.2.8, ibv_modify_qp(3)", false},

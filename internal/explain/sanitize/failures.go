@@ -31,6 +31,7 @@ var finders = [rxe.NumCauses]func(*work){
 	rxe.CauseQPAccess: (*work).access, rxe.CauseDepth: (*work).depth, rxe.CauseMTU: (*work).mtu,
 	rxe.CauseWindow: (*work).window, rxe.CauseInvalidate: (*work).invalidate,
 	rxe.CauseMalformed: (*work).malformed, rxe.CauseMisaligned: (*work).misaligned,
+	rxe.CauseQKey: (*work).qkey,
 }
 
 // work is what failed. Session.mu is held.

@@ -72,6 +72,7 @@ type object struct {
 	signaled  int    // of a CQ: signaled requests under way
 	saidSmall bool
 	settings  settings // of a QP
+	qkey      queueKey // likewise
 	fresh     int      // of a QP: step of the session in which it was made, or reset
 	recv      receives // of a QP or an SRQ
 	order
@@ -261,6 +262,7 @@ func (f *File) drop(o *object) {
 	}
 	o.posts, o.arrived, o.silent = nil, 0, 0
 	f.s.stopped(o)
+	f.s.arrivesNoMore(o)
 }
 
 func (f *File) left(o *object) {

@@ -21,6 +21,10 @@ const (
 	maxMaps     = 16   // lists of mappings
 	lastWrites  = 16   // of the device to a program's memory
 
+	maxStrays = 16 // datagrams with a wrong Q_Key, of different senders, receivers or Q_Keys
+
+	maxCrossed = 4 // queue pairs of a doorbell that a finding names
+
 	maxPieces = 8 // of a gather or scatter list that are compared
 
 	// If races are looked for:
@@ -71,12 +75,20 @@ const memory = (4*maxObjects+4*maxEnded+maxPosts+maxReceives+4*maxFindings)*Stac
 // each of the others. A region and a queue pair have one, too.
 const raceMemory = maxClaims*StackBytes + (maxNews+maxPosts+maxPlaces+maxProcesses+maxObjects+maxReceives+maxTold)*maxSlots*markBytes
 
+// qkeyMemory is what a Session takes to know where Q_Keys come from: a stack for each object, and
+// two for each stray.
+const qkeyMemory = (maxObjects + 2*maxStrays) * StackBytes
+
 // Memory is what a Session with these checks takes at most, in bytes.
 func (s Selection) Memory() int64 {
-	if s.races() {
-		return memory + raceMemory
+	n := int64(memory)
+	if s[qkeyMismatch] {
+		n += qkeyMemory
 	}
-	return memory
+	if s.races() {
+		n += raceMemory
+	}
+	return n
 }
 
 // races reports whether a check of races is selected.

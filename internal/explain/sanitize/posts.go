@@ -148,6 +148,7 @@ func (f *File) posted(q *rxe.QP, p *post, wr *rxe.SendWR) (judge func()) {
 	f.race(o, p)
 	f.tell(o, p)
 	f.connected(o, p)
+	f.strays(o, p, wr)
 	if p.signaled {
 		return f.signaled(o, p)
 	}

@@ -31,11 +31,15 @@ type Session struct {
 	regions  map[keyName]*object
 	ended    []*object // regions that were deregistered, the oldest first
 	fetches  []claim   // local ranges of READs and atomics under way
+	stray    []stray
 	// connecting has the processes that use RDMA CM, which chooses min_rnr_timer for them.
 	connecting map[int]bool
+	races      bool // a check of them is selected. It does not change.
+	ordering
+}
 
-	// If races are looked for (order.go):
-	races     bool // a check of them is selected. It does not change.
+// ordering is what a Session needs to look for races (order.go).
+type ordering struct {
 	claims    []claim
 	processes map[int]*process // by pid
 	slots     []*object        // the queue pairs of the clocks; nil: free
@@ -60,7 +64,8 @@ type keyName struct {
 // New returns a Session that makes these checks.
 func New(selected Selection, now func() time.Time) *Session {
 	return &Session{selected: selected, now: now, found: make(map[string]int), qps: make(map[qpName]*object), regions: make(map[keyName]*object),
-		connecting: make(map[int]bool), races: selected.races(), processes: make(map[int]*process), places: make(map[place]news), told: make(map[CMEnd]clock)}
+		connecting: make(map[int]bool), races: selected.races(),
+		ordering: ordering{processes: make(map[int]*process), places: make(map[place]news), told: make(map[CMEnd]clock)}}
 }
 
 // File is what one process has of one device.

@@ -34,6 +34,9 @@ func (f *File) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, at *St
 		f.forget(o)
 	}
 	o.set(attr, mask)
+	if mask&rxe.QPAttrQKey != 0 {
+		o.qkey.keyed(attr.QKey, at)
+	}
 	f.connects(o, mask)
 	places := []Place{{What: "the queue pair was modified", Stack: at}, {What: "it was made", Stack: o.made}}
 	find := func(check, what string) {

@@ -315,8 +315,9 @@ func (g *guard) rouse() {
 	}
 }
 
-// rung calls hit for each page whose access waits, with the thread.
-func (g *guard) rung(hit func(p *page, tid int)) {
+// rung calls hit for each page whose access waits, with where in the page, and the thread. All
+// threads that it tells of wait at the same time.
+func (g *guard) rung(hit func(p *page, at, tid int)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for g.handler != nil {
@@ -326,7 +327,7 @@ func (g *guard) rung(hit func(p *page, tid int)) {
 		}
 		for _, at := range g.places { // or it is a record
 			if at.Contains(addr) {
-				hit(at.page, tid)
+				hit(at.page, int(addr-at.Start), tid)
 			}
 		}
 	}

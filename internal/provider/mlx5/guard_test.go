@@ -24,7 +24,7 @@ import (
 func guarded(t *testing.T) (a, b *pair) {
 	t.Helper()
 	p := newProgramOf(t, rxedev.New(t), libDynamicUAR)
-	p.uar, p.sharesUAR = must.Get[*uar](t)(p.ctx.newUAR()), true
+	p.uar, p.sharesUAR = must.Get[*uar](t)(p.ctx.newUAR(uarTypeBF)), true
 	p.process = newProcess(t, p.ctx.FD(), p.uar.offset)
 	a, b = p.newQP(rxe.QPRC, 1), p.newQP(rxe.QPRC, 2)
 	a.connect(b)
@@ -234,8 +234,8 @@ func TestGuardRings(t *testing.T) {
 	hits := 0
 	must.Eventually(t, "a store waits", func() bool {
 		g.await(10 * longPause)
-		g.rung(func(p *page, _ int) { // for none, if a signal has interrupted the store, which then waits again
-			if p == g.places[0].page {
+		g.rung(func(p *page, word, _ int) { // for none, if a signal has interrupted the store, which then waits again
+			if p == g.places[0].page && word == registersAt {
 				hits++
 			}
 		})

@@ -138,7 +138,7 @@ func TestDoorbells(t *testing.T) {
 		p.sharesUAR = true
 		doorbellsFound(t, p, 5, func(i int) {
 			if i%2 == 0 {
-				p.uar = must.Get[*uar](t)(p.ctx.newUAR())
+				p.uar = must.Get[*uar](t)(p.ctx.newUAR(uarTypeBF))
 			}
 		})
 	})

@@ -30,6 +30,10 @@ type pages struct {
 type page struct {
 	mem    []byte
 	offset int64 // in the file
+	// single says that each of its registers is for one thread at a time. libmlx5 has a lock for
+	// it, unless the program has said that it needs none (ibv_alloc_td, MLX5_SINGLE_THREADED).
+	// Once the page is given out, this does not change.
+	single bool
 }
 
 // word is 8 bytes of a page.

@@ -107,6 +107,10 @@ const (
 	// another thread. Twice: that one waits 0.2 ms. Half: on a busy machine, it looks too early.
 	landedPause  = 100 * time.Microsecond
 	landingPause = 2 * time.Microsecond
+	// crossingPause is how long a thread waits at a register that several queue pairs have, for
+	// another one that must not come. Twice: such programs are slower. Half: on a busy machine,
+	// fewer mistakes are found.
+	crossingPause = 100 * time.Microsecond
 	// stopTimeout is how long the end of an open waits for its poller. Twice: a program whose
 	// poller is blocked ends 0.1 s later. Half: a busy machine may not run it in time, and its
 	// thread ends a little later.

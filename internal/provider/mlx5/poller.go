@@ -40,7 +40,7 @@ type worker struct {
 	rung   bool // the guard has an access that waits
 	stops  bool // each store shall wait
 	turned bool // since the last look
-	tids   []int
+	stands []stand
 
 	pace  sched.Stops
 	quick time.Duration // until then stores do not wait: they come too fast
@@ -223,7 +223,7 @@ func (w *worker) look() (found, inPlace bool) {
 	if r == nil {
 		r = &ringing{}
 	}
-	w.stops, w.tids = r.stops && sched.Now() >= w.quick, w.tids[:0]
+	w.stops, w.stands = r.stops && sched.Now() >= w.quick, w.stands[:0]
 	w.hit = append(w.hit[:0], make([]bool, len(r.words))...)
 	w.looks.Add(1)
 	w.c.clock.tick()
@@ -236,13 +236,7 @@ func (w *worker) look() (found, inPlace bool) {
 	if !found && !w.rung && !w.all {
 		return false, true
 	}
-	if w.rung && !w.call(func() {
-		w.c.guard.rung(func(page *page, tid int) {
-			if w.mark(r, page) {
-				w.tids = append(w.tids, tid)
-			}
-		})
-	}) {
+	if w.rung && !w.call(func() { w.collect(r) }) {
 		return true, false
 	}
 	if w.all {
@@ -260,12 +254,15 @@ func (w *worker) look() (found, inPlace bool) {
 // letGo lets the accesses that wait go on, and reports whether the thread is still in its place.
 func (w *worker) letGo(r *ringing) (inPlace bool) {
 	w.rung = false
-	if now := sched.Now(); w.stops && len(w.tids) > 0 && !w.pace.Take(now) {
+	if now := sched.Now(); w.stops && len(w.stands) > 0 && !w.pace.Take(now) {
 		w.quick, w.stops = now+sched.StopEvery, false
 	}
 	return w.call(func() {
 		g := &w.c.guard
 		w.c.clock.tick()
+		if w.stops {
+			w.crossed(r)
+		}
 		if w.turned = w.stops && g.turn(); w.turned {
 			return
 		}
@@ -273,6 +270,15 @@ func (w *worker) letGo(r *ringing) (inPlace bool) {
 		if w.stops { // the access needs time to land, or it would wait again
 			w.landed(r)
 			g.arm()
+		}
+	})
+}
+
+// collect adds the threads that wait at registers, and marks these.
+func (w *worker) collect(r *ringing) {
+	w.c.guard.rung(func(page *page, at, tid int) {
+		if w.mark(r, page) {
+			w.stands = append(w.stands, stand{word{page, at}, tid})
 		}
 	})
 }

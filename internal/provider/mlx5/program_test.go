@@ -48,7 +48,7 @@ const (
 func newProgram(t testing.TB, dev *rxe.Device) *program {
 	t.Helper()
 	p := newProgramOf(t, dev, libDynamicUAR)
-	p.uar = must.Get[*uar](t)(p.ctx.newUAR())
+	p.uar = must.Get[*uar](t)(p.ctx.newUAR(uarTypeBF))
 	return p
 }
 
@@ -266,7 +266,7 @@ func (p *program) newQPOn(typ rxe.QPType, user uint32, send, recv *queue, srq *r
 	q := &pair{program: p, send: send, recv: recv, blocks: sqBlocks, recvs: rqEntries, rec: p.alloc(recordSize)}
 	req := CreateQPReq{DBAddr: q.rec, SQWQECount: sqBlocks, UIdx: user}
 	if p.uar != nil && !p.sharesUAR {
-		p.uar = must.Get[*uar](p.t)(p.ctx.newUAR())
+		p.uar = must.Get[*uar](p.t)(p.ctx.newUAR(uarTypeBF))
 	}
 	if p.uar != nil {
 		req.Flags, req.BFRegIndex = qpFlagUARPage, p.uar.id

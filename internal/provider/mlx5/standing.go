@@ -1,6 +1,7 @@
 package mlx5
 
 import (
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -21,7 +22,7 @@ type numbered interface{ PID() int }
 // was taken, and whether the worker is still in its place. Of several threads that stand, it is not
 // known which one posted.
 func (w *worker) tell(list []*queuePair) (over func(), inPlace bool) {
-	if len(w.tids) == 0 {
+	if len(w.stands) == 0 {
 		return func() {}, true
 	}
 	told := make([]*queuePair, 0, len(list))
@@ -31,7 +32,7 @@ func (w *worker) tell(list []*queuePair) (over func(), inPlace bool) {
 		}
 	}
 	var at *provider.At
-	if len(told) > 0 && len(w.tids) == 1 && !w.call(func() { at = standing(told[0].send.space, w.tids[0]) }) {
+	if len(told) > 0 && len(w.stands) == 1 && !w.call(func() { at = standing(told[0].send.space, w.stands[0].tid) }) {
 		return nil, false
 	}
 	if !w.call(func() {
@@ -46,6 +47,57 @@ func (w *worker) tell(list []*queuePair) (over func(), inPlace bool) {
 			q.rings.Rang(q.send.qp)
 		}
 	}, true
+}
+
+// stand is a thread that waits at a register.
+type stand struct {
+	word
+	tid int
+}
+
+// register returns the register of the page where the thread stands.
+func (s *stand) register() int { return (s.at - registersAt) / registerSize }
+
+// crossed tells if two threads stand at one register, where libmlx5 lets one at a time. If there may
+// be another one, it waits for that a little.
+func (w *worker) crossed(r *ringing) {
+	for i := range w.stands {
+		qps := r.at(w.stands[i].page)
+		if !w.stands[i].page.single || len(qps) < 2 {
+			continue
+		}
+		if len(w.stands) == 1 {
+			w.c.guard.await(crossingPause)
+		}
+		w.collect(r)
+		if k := slices.IndexFunc(w.stands, w.stands[i].crosses); k >= 0 {
+			tellCrossed(qps, w.stands[i].tid, w.stands[k].tid)
+			return
+		}
+	}
+}
+
+// crosses reports whether another thread stands at the same register. Any thread may arm a
+// completion queue, which is before the registers.
+func (s *stand) crosses(other stand) bool {
+	return s.page == other.page && min(s.at, other.at) >= registersAt && s.register() == other.register() && s.tid != other.tid
+}
+
+// at returns the queue pairs of a page that the program asked for.
+func (r *ringing) at(p *page) []*queuePair {
+	return r.qps[slices.IndexFunc(r.words, func(x word) bool { return x.page == p })]
+}
+
+// tellCrossed tells of two threads at a register of these queue pairs.
+func tellCrossed(list []*queuePair, one, other int) {
+	qps := make([]*rxe.QP, len(list))
+	for i, q := range list {
+		qps[i] = q.send.qp
+	}
+	if q := list[0]; q.rings != nil {
+		first, second := min(one, other), max(one, other)
+		q.rings.Crossed(qps, [2]*provider.At{standing(q.send.space, first), standing(q.send.space, second)})
+	}
 }
 
 // standing reads where a thread stands at its store; nil: it is not known. The thread must be one

@@ -51,11 +51,15 @@ type rings struct {
 	rxe.Observer
 	list []*provider.At
 	over int
+
+	crossed [][]*rxe.QP
 }
 
 func (r *rings) Rings(_ *rxe.QP, at *provider.At) { r.list = append(r.list, at) }
 
 func (r *rings) Rang(*rxe.QP) { r.over++ }
+
+func (r *rings) Crossed(qps []*rxe.QP, _ [2]*provider.At) { r.crossed = append(r.crossed, qps) }
 
 // TestStops: if somebody asks who rings, the guard is armed at once, each time. In the end no
 // thread stands any more.
@@ -79,5 +83,31 @@ func TestStops(t *testing.T) {
 	a.ctx.poller.stop()
 	if len(who.list) < 3 || who.over != len(who.list) { // a store that has not landed in time waits again
 		t.Errorf("told %v, and %d times that it was taken", who.list, who.over)
+	}
+}
+
+// TestCrosses: which threads must not stand at the same time. A register has two halves, and a page
+// two registers.
+func TestCrosses(t *testing.T) {
+	here, there := new(page), new(page)
+	one := stand{word{here, registersAt}, 1}
+	for name, c := range map[string]struct {
+		other stand
+		want  bool
+	}{
+		"the same half":    {stand{word{here, registersAt}, 2}, true},
+		"behind its begin": {stand{word{here, registersAt + 8}, 2}, true},
+		"the other half":   {stand{word{here, registersAt + registerSize/2}, 2}, true},
+		"another register": {stand{word{here, registersAt + registerSize}, 2}, false},
+		"another page":     {stand{word{there, registersAt}, 2}, false},
+		"the same thread":  {stand{word{here, registersAt}, 1}, false},
+		"one that arms":    {stand{word{here, armAt}, 2}, false},
+	} {
+		if got, back := one.crosses(c.other), c.other.crosses(one); got != c.want || back != c.want {
+			t.Errorf("%s: %v, and %v", name, got, back)
+		}
+	}
+	if arms := (stand{word{here, armAt}, 1}); arms.crosses(stand{word{here, armAt}, 2}) {
+		t.Error("two threads that arm cross")
 	}
 }

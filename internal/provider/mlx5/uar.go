@@ -61,7 +61,7 @@ func allocUAR(ctx provider.Context, k *dispatch.Call) error {
 	if typ > uarTypeNC {
 		return errNotOffered
 	}
-	u, err := ctx.(*userContext).newUAR()
+	u, err := ctx.(*userContext).newUAR(typ)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func allocUAR(ctx provider.Context, k *dispatch.Call) error {
 	return dispatch.Put(k, attrUARPage, u.id)
 }
 
-func (c *userContext) newUAR() (*uar, error) {
+func (c *userContext) newUAR(typ uint64) (*uar, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := &c.uars
@@ -85,6 +85,8 @@ func (c *userContext) newUAR() (*uar, error) {
 		}
 	}
 	p.made++
+	// What threads store to the other type is one word, for which libmlx5 has no lock.
+	p.spare[0].single = typ == uarTypeBF
 	u := &uar{c: c, offset: p.next, id: p.made, register: c.doorbells.addPage(p.spare[0])}
 	p.spare, p.next = p.spare[1:], p.next+provider.PageSize
 	if p.open == nil {

@@ -22,7 +22,7 @@ func TestUARs(t *testing.T) {
 	if err := p.uar.Destroy(nil, false); err != unix.EBUSY {
 		t.Errorf("the page of a queue pair: %v", err)
 	}
-	spare := must.Get[*uar](t)(p.ctx.newUAR())
+	spare := must.Get[*uar](t)(p.ctx.newUAR(uarTypeBF))
 	if spare.offset == p.uar.offset || spare.id == p.uar.id || len(q.mem.(*queuePair).register.words) != 4 {
 		t.Errorf("pages %+v and %+v", spare, p.uar)
 	}
@@ -39,7 +39,7 @@ func TestUARs(t *testing.T) {
 	}
 	n := 2
 	for ; ; n++ {
-		if _, err := p.ctx.newUAR(); err == unix.ENOMEM {
+		if _, err := p.ctx.newUAR(uarTypeBF); err == unix.ENOMEM {
 			break
 		} else if err != nil {
 			t.Fatal(err)

@@ -174,11 +174,18 @@ func (w *watcher) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, c k
 // Posting implements uverbs.Watcher.
 func (w *watcher) Posting(q *rxe.QP, c kernel.Caller) { w.File.Posting(q, w.stack(c, false)) }
 
-// Rings implements provider.Ringing, and File its other method.
-func (w *watcher) Rings(q *rxe.QP, at *provider.At) {
+// Rings implements provider.Ringing.
+func (w *watcher) Rings(q *rxe.QP, at *provider.At) { w.File.Posting(q, w.stackAt(at)) }
+
+// Crossed does, too.
+func (w *watcher) Crossed(qps []*rxe.QP, at [2]*provider.At) {
+	w.File.Crossed(qps, [2]*sanitize.Stack{w.stackAt(at[0]), w.stackAt(at[1])})
+}
+
+// stackAt is where a thread stands.
+func (w *watcher) stackAt(at *provider.At) *sanitize.Stack {
 	if at == nil {
-		w.File.Posting(q, nil)
-		return
+		return nil
 	}
 	maps := func(most int) string {
 		text, err := procfs.ReadBegin(procfs.Path(at.PID, "maps"), most+1)
@@ -187,7 +194,7 @@ func (w *watcher) Rings(q *rxe.QP, at *provider.At) {
 		}
 		return string(text)
 	}
-	w.File.Posting(q, &sanitize.Stack{TID: at.TID, PC: at.PC, SP: at.SP, Bytes: at.Bytes, Maps: w.mapsOf(maps, false)})
+	return &sanitize.Stack{TID: at.TID, PC: at.PC, SP: at.SP, Bytes: at.Bytes, Maps: w.mapsOf(maps, false)}
 }
 
 func (w *watcher) madeOf(o *uverbs.Watched, c kernel.Caller) sanitize.Made {

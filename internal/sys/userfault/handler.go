@@ -26,9 +26,9 @@ const (
 	registerWP    = 2     // UFFDIO_REGISTER_MODE_WP
 	registerReads = 1 | 4 // UFFDIO_REGISTER_MODE_MISSING and _MINOR
 
-	// UFFD_FEATURE_PAGEFAULT_FLAG_WP, _MISSING_SHMEM, _THREAD_ID, _MINOR_SHMEM, and
+	// UFFD_FEATURE_PAGEFAULT_FLAG_WP, _MISSING_SHMEM, _THREAD_ID, _MINOR_SHMEM, _EXACT_ADDRESS, and
 	// _WP_HUGETLBFS_SHMEM of Linux 5.19
-	features = 1 | 1<<5 | 1<<8 | 1<<10 | 1<<12
+	features = 1 | 1<<5 | 1<<8 | 1<<10 | 1<<11 | 1<<12
 
 	messageSize  = 32 // struct uffd_msg
 	eventFault   = 0x12
@@ -146,8 +146,8 @@ func (h *Handler) call(request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// Next returns the address of the page of an access that waits and was not returned before. tid is
-// its thread's number, in the PID namespace of the thread.
+// Next returns the address of an access that waits and was not returned before. tid is its thread's
+// number, in the PID namespace of the thread.
 func (h *Handler) Next() (addr uint64, tid int, ok bool) {
 	if !h.enter() {
 		return 0, 0, false

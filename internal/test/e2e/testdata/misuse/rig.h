@@ -3,6 +3,7 @@
  * argument, a program is its correct twin. Its first line has the checks that find the mistake, and
  * the report has to name the line that ends with LINE.
  */
+#pragma once
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
