@@ -69,6 +69,7 @@ type Space interface {
 // Lender is a Caller whose program can be stopped at its stores to some pages.
 type Lender interface {
 	// LendFaults has the program make a userfaultfd when the call has returned. got is called once,
-	// by another goroutine, with the descriptor, which it takes over, or an error.
+	// by another goroutine, with the descriptor, which it takes over, or an error. The thread goes
+	// on when got has returned.
 	LendFaults(got func(fd int, err error))
 }

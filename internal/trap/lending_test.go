@@ -1,6 +1,7 @@
 package trap
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/sys/userfault"
 	"github.com/gorxe/gorxe/internal/test/must"
 )
@@ -41,9 +43,14 @@ func (l *lent) write(c kernel.Caller, buf, _ uint64) (int64, error) {
 	l.step++
 	switch l.step {
 	case 1: // the call fails all the same
+		status := procfs.Path(c.(*caller).r.thread(), "status")
 		c.(kernel.Lender).LendFaults(func(fd int, err error) {
 			if err == nil {
 				l.handler, err = userfault.New(fd)
+			}
+			// a store of now would not wait yet
+			if text, e := procfs.ReadFile(status); err == nil && !bytes.Contains(text, []byte("\nState:\tt ")) {
+				err = fmt.Errorf("the program does not stand still: %v\n%s", e, text)
 			}
 			l.got <- err
 		})
@@ -76,8 +83,9 @@ func (l *lent) serve(page userfault.Range) {
 	l.stored <- ok
 }
 
-// TestLendFaults: a program lends its faults in a call of its own, of which it gets the result. Its
-// store to a protected page waits for the device, and goes on when the device lets it or is gone.
+// TestLendFaults: a program lends its faults in a call of its own, of which it gets the result, and
+// stands still until the device has them. Its store to a protected page waits for the device, and
+// goes on when the device lets it or is gone.
 func TestLendFaults(t *testing.T) {
 	h := newFakes(t)
 	l := &lent{t: t, got: make(chan error, 1), stored: make(chan bool, 1)}

@@ -142,17 +142,18 @@ func (g *guard) lacksAny(registers []*page) bool {
 	return false
 }
 
-// adopt begins to guard with the userfaultfd that the program has lent.
+// adopt begins to guard with the userfaultfd that the program has lent. The program's thread goes on
+// when it returns: so a queue that it makes next finds the guard.
 func (g *guard) adopt(fd int, err error) {
 	var h *userfault.Handler
 	if err == nil {
 		h, err = userfault.New(fd)
 	}
+	if err == nil {
+		err = g.budget.Take(guardCost) // it may wait for the end of opens
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err == nil {
-		err = g.budget.Take(guardCost)
-	}
 	switch {
 	case err == nil && !g.closed && g.why == nil:
 		g.handler = h

@@ -265,6 +265,26 @@ func TestGuardRefused(t *testing.T) {
 	g.close()
 }
 
+// TestGuardWithoutRoom: while others make room for a guard, it is not locked: they may have to end it.
+func TestGuardWithoutRoom(t *testing.T) {
+	p := must.Get[*pages](t)(newPages())
+	defer p.close()
+	list := must.Get[[]*page](t)(p.add(0, 1))
+	at := newProcess(t, p.file, 0)
+	g := &guard{pages: p, budget: quota.New(quota.Cost{Files: guardCost.Files - 1})}
+	asked, free := 0, false
+	defer g.budget.BeforeRefusal(func() {
+		asked++
+		if free = g.mu.TryLock(); free {
+			g.mu.Unlock()
+		}
+	})()
+	g.cover(&udata{p: &program{process: at}}, at.space(), list)
+	if asked != 1 || !free || g.usable() {
+		t.Errorf("asked %d times, unlocked %t, guarded %t", asked, free, g.usable())
+	}
+}
+
 // TestGuardOfTwo: a program whose child makes queue pairs of the same open is not guarded.
 func TestGuardOfTwo(t *testing.T) {
 	g, at := bareGuard(t)

@@ -28,7 +28,8 @@ var (
 // answers (seccomp's notification), and the thread makes the file when that call returns. Borrow
 // returns when the call may be answered. valid reports whether the call still waits, as a thread's
 // number may be another's. got is called once, by another goroutine, with what New takes over, or
-// an error.
+// an error. The thread goes on when got has returned: so its next accesses can wait, also on a busy
+// machine.
 //
 // A thread that a debugger has is left alone, and a debugger that comes meanwhile gets EPERM.
 func Borrow(tid, pidfd int, valid func() bool, got func(fd int, err error)) {
@@ -41,7 +42,7 @@ func Borrow(tid, pidfd int, valid func() bool, got func(fd int, err error)) {
 			got(-1, err)
 			return
 		}
-		got(t.borrow(pidfd))
+		t.borrow(pidfd, got)
 	}()
 	<-ready
 }
@@ -88,12 +89,13 @@ func field(tid int, name string) int {
 	return n
 }
 
-func (t tracee) borrow(pidfd int) (fd int, err error) {
+func (t tracee) borrow(pidfd int, got func(fd int, err error)) {
 	if err := t.awaitInterrupt(); err != nil {
-		return -1, err
+		got(-1, err)
+		return
 	}
 	defer func() { _ = unix.PtraceDetach(int(t)) }() // it may have ended
-	return t.makeFile(pidfd)
+	got(t.makeFile(pidfd))
 }
 
 // awaitInterrupt waits until the thread has stopped where seize said.

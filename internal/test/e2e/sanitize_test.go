@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/explain/sanitize"
@@ -83,55 +84,31 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// impossible are the programs whose mistake libmlx5 does not let them make.
-var impossible = map[string]string{
-	"no-signal": "ibv_post_send refuses the request that would find no free entry",
-}
+// compiled has the functions that compile programs, once.
+var compiled sync.Map
 
-// ofConnectX are the programs whose mistake only libmlx5 lets them make.
-var ofConnectX = map[string]string{
-	"thread-domain": "librxe has no thread domains",
-}
-
-// TestMisuseConnectX: the same is found, with the same lines, in programs that ring by a store and
-// have their queues in their own memory.
-func TestMisuseConnectX(t *testing.T) {
-	need(t, "gcc")
-	notNative(t, "a sanitizer")
-	a, _ := twoHosts(t, 1500)
-	d := startDaemon(t, a, "--like", "connectx6", "--device", "mlx5_0=eth0")
-	for _, m := range misuses(t) {
-		rank := complete
-		if m.name == m.checks[0] {
-			rank = standard
+// binary returns the program, compiled.
+func (m *misuse) binary(t *testing.T) string {
+	t.Helper()
+	compile, _ := compiled.LoadOrStore(m.name, sync.OnceValues(func() (string, error) {
+		bin := filepath.Join(scratch, "misuse", m.name)
+		if err := os.MkdirAll(filepath.Dir(bin), 0o755); err != nil { //nolint:gosec // as scratch
+			return "", err
 		}
-		if !selection.takes(rank) || impossible[m.name] != "" {
-			continue
+		out, err := exec.Command("gcc", "-g", "-O0", "-Wall", "-o", bin, "testdata/misuse/"+m.name+".c", "-libverbs", "-lpthread", "-lrdmacm").CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("gcc %s.c: %w\n%s", m.name, err, out)
 		}
-		t.Run(m.name, func(t *testing.T) { m.judge(t, d) })
-	}
+		return bin, nil
+	}))
+	return must.Get[string](t)(compile.(func() (string, error))())
 }
 
 // judge runs a program and its twin.
 func (m *misuse) judge(t *testing.T, d *daemon) {
-	bin := filepath.Join(t.TempDir(), m.name)
-	source := m.name + ".c"
-	build := exec.Command("gcc", "-g", "-O0", "-Wall", "-o", bin, "testdata/misuse/"+source, "-libverbs", "-lpthread", "-lrdmacm")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("gcc %s: %v\n%s", source, err, out)
-	}
+	bin := m.binary(t)
 	out, report, code := sanitized(t, d, nil, bin)
-	var found []string
-	lines := false
-	for i := range report.Findings {
-		f := &report.Findings[i]
-		found = append(found, f.Check)
-		lines = lines || f.Check == m.checks[0] && names(f, source, m.line)
-	}
-	slices.Sort(found)
-	if found = slices.Compact(found); !slices.Equal(found, m.checks) || !lines {
-		t.Errorf("found %q, want %q with line %d; output:\n%s", found, m.checks, m.line, out)
-	}
+	m.compare(t, report.Findings, out)
 	if want := report.Count(sanitize.Error) > 0; want != (code == 4) {
 		t.Errorf("exit code %d, %d errors", code, report.Count(sanitize.Error))
 	}
@@ -147,6 +124,22 @@ func (m *misuse) judge(t *testing.T, d *daemon) {
 		if out, report, code := sanitized(t, d, flags, bin, "right"); len(report.Findings) > 0 || code != 0 {
 			t.Errorf("the correct twin, with %q, ended with %d; output:\n%s", flags, code, out)
 		}
+	}
+}
+
+// compare compares what was found in the program with what it says of itself.
+func (m *misuse) compare(t *testing.T, findings []sanitize.Finding, out string) {
+	t.Helper()
+	var found []string
+	lines := false
+	for i := range findings {
+		f := &findings[i]
+		found = append(found, f.Check)
+		lines = lines || f.Check == m.checks[0] && names(f, m.name+".c", m.line)
+	}
+	slices.Sort(found)
+	if found = slices.Compact(found); !slices.Equal(found, m.checks) || !lines {
+		t.Errorf("%s: found %q, want %q with line %d; output:\n%s", m.name, found, m.checks, m.line, out)
 	}
 }
 

@@ -15,7 +15,7 @@ int main(int argc, char **argv)
 		for (int i = 0; i < r.cq->cqe; i++)
 			rig_poll(&r);
 	else
-		usleep(100000);
+		rig_await(&r, IBV_EVENT_CQ_ERR);
 	rig_end(&r);
 	return 0;
 }

@@ -113,6 +113,17 @@ static int rig_poll_of(struct ibv_cq *cq)
 
 static __attribute__((unused)) int rig_poll(struct rig *r) { return rig_poll_of(r->cq); }
 
+/* rig_await takes events up to one of a type. */
+static __attribute__((unused)) void rig_await(struct rig *r, enum ibv_event_type type)
+{
+	struct ibv_async_event event;
+
+	do {
+		CHECK(!ibv_get_async_event(r->ctx, &event));
+		ibv_ack_async_event(&event);
+	} while (event.event_type != type);
+}
+
 /* rig_from posts a work request of one piece from a queue pair to the other one. */
 static __attribute__((unused)) int rig_from(struct rig *r, int i, enum ibv_wr_opcode op, char *from, uint32_t lkey, int n, char *to, uint32_t rkey, int flags)
 {
