@@ -21,6 +21,11 @@ const (
 	maxMaps     = 16   // lists of mappings
 	lastWrites  = 16   // of the device to a program's memory
 
+	// receivesAtOnce is how many new receives a thread of the engine looks at for a message, which
+	// takes one. It hashes hashedBytes of them. Twice: a program that posts 1,000 for each message
+	// takes twice as much of the time of other users. Half: it takes longer until all are seen.
+	receivesAtOnce = 8
+
 	maxPieces = 8 // of a gather or scatter list that are compared
 
 	// If races are looked for:
