@@ -33,8 +33,8 @@ var (
 // still waits, as a thread's number may be another's. got is called once, by another goroutine,
 // with what New takes over, or an error.
 //
-// Until got is called, this takes a thread. A hostile program can keep that for as long as it lives:
-// its own thread hangs in a fault, or in the close of another file that it has put there.
+// Until got is called, this takes a thread. A hostile program can keep that for as long as it lives.
+// Its own thread then hangs in a fault, or in the close of another file that it has put there.
 //
 // A thread that a debugger has is left alone, and a debugger that comes meanwhile gets EPERM.
 func Borrow(tid, pidfd int, valid func() bool, got func(fd int, err error)) {
