@@ -7,13 +7,21 @@ import (
 
 var _ kernel.Lender = (*caller)(nil)
 
-// LendFaults implements kernel.Lender.
+// LendFaults implements kernel.Lender. The user pays for the thread that it takes, which a program
+// can keep for as long as it lives.
 func (c *caller) LendFaults(got func(fd int, err error)) {
 	owner, err := c.owner()
+	budget := c.r.s.cfg.Budget
+	if err == nil {
+		err = budget.TakeNow(threadCost)
+	}
 	if err != nil {
 		got(-1, err)
 		return
 	}
 	listener, id := c.r.s.listener, c.r.n.ID
-	userfault.Borrow(c.r.thread(), owner.pidfd, func() bool { return listener.Valid(id) }, got)
+	userfault.Borrow(c.r.thread(), owner.pidfd, func() bool { return listener.Valid(id) }, func(fd int, err error) {
+		defer budget.Give(threadCost)
+		got(fd, err)
+	})
 }

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -14,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorxe/gorxe/internal/kernel"
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
 	"github.com/gorxe/gorxe/internal/sys/userfault"
 	"github.com/gorxe/gorxe/internal/test/must"
@@ -94,6 +98,48 @@ func TestLendFaults(t *testing.T) {
 	if l.step != 3 {
 		t.Errorf("the program came to step %d", l.step)
 	}
+}
+
+// TestHungLenders: threads of a program hang while the daemon has each of them make a file. Each
+// takes a thread of the daemon. The user has paid for it: there are no more than the user may have.
+// They end with the program.
+func TestHungLenders(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		return // no program lends its faults there
+	}
+	const threads = 3 // one takes the calls
+	h := newFakes(t)
+	var under atomic.Int32
+	refused := make(chan struct{}, 1)
+	h.write = func(c kernel.Caller, _, n uint64) (int64, error) {
+		under.Add(1)
+		c.(kernel.Lender).LendFaults(func(fd int, err error) {
+			under.Add(-1)
+			if errors.Is(err, unix.EAGAIN) {
+				select {
+				case refused <- struct{}{}:
+				default:
+				}
+			}
+			if err == nil {
+				_ = unix.Close(fd) // it has nothing to write
+			}
+		})
+		return int64(n), nil
+	}
+	p := start(t, options{host: h, budget: quota.New(quota.Cost{Threads: threads}), patient: true}, compile(t, "hung"), strconv.Itoa(2*threads))
+	select {
+	case <-refused:
+	case <-time.After(must.Limit):
+		t.Errorf("%d threads of the daemon hang", under.Load())
+	}
+	if n := under.Load(); n > threads { // with the one that is refused
+		t.Errorf("%d threads of the daemon hang", n)
+	}
+	must.OK(t, p.cmd.Process.Kill())
+	_ = p.cmd.Wait() // it was killed
+	p.ended()
+	must.Eventually(t, "no thread of the daemon hangs", func() bool { return under.Load() == 0 })
 }
 
 // lend starts a program that lends its faults. The test, which traces that one, must not be its

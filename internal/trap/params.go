@@ -133,6 +133,7 @@ var (
 	processCost = quota.Cost{Memory: 4 << 10, Files: 2}
 	// pipeCost is what a pipe costs: two descriptors of its end, and one of the file.
 	pipeCost = quota.Cost{Files: 3}
-	// threadCost is what a receiver costs that leaves when it has nothing to do.
+	// threadCost is what a receiver costs that leaves when it has nothing to do, and a thread that
+	// has a program lend its faults.
 	threadCost = quota.Cost{Threads: 1}
 )

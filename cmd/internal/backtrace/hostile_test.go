@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -178,6 +180,61 @@ func TestRules(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; len(frames) == 0 || n > 16<<20 {
 		t.Errorf("%d frames took %d bytes", len(frames), n)
+	}
+}
+
+// TestInlined: very many functions that were put into one another, and endless names, are cut.
+func TestInlined(t *testing.T) {
+	compiled(t) // or it skips
+	source, path := filepath.Join(t.TempDir(), "inlined.s"), filepath.Join(t.TempDir(), "inlined")
+	must.OK(t, os.WriteFile(source, []byte(`
+		.globl _start
+		.text
+		_start:
+		.file 1 "`+strings.Repeat("f", 3*mostName)+`"
+		.loc 1 1
+		.rept 16
+		nop
+		.endr
+		.Lend:
+		.section .debug_abbrev
+		.Labbrev: # low_pc, high_pc, and of the unit stmt_list, of the others name, call_file and call_line
+		.byte 1, 0x11, 1, 0x11, 1, 0x12, 7, 0x10, 0x17, 0, 0
+		.byte 2, 0x2e, 1, 0x11, 1, 0x12, 7, 0, 0
+		.byte 3, 0x1d, 1, 0x11, 1, 0x12, 7, 3, 8, 0x58, 0xb, 0x59, 0xb, 0, 0, 0
+		.macro entry n
+		.byte \n
+		.quad _start, .Lend - _start
+		.endm
+		.section .debug_info
+		.long .Linfo - .Lunit
+		.Lunit:
+		.short 4
+		.long .Labbrev
+		.byte 8
+		entry 1
+		.long 0 # the line table
+		entry 2
+		.rept 2000
+		entry 3
+		.fill `+strconv.Itoa(2*mostName)+`, 1, 0x6e
+		.byte 0
+		.byte 1, 1
+		.endr
+		.fill 2002, 1, 0
+		.Linfo:
+	`), 0o600))
+	if out, err := exec.Command("gcc", "-nostdlib", "-static", "-o", path, source).CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	frames := named(path, 0, hostileStack(loadedAt+0x1000))[0]
+	if n := len(frames); n < 2 || n > mostInlined+1 {
+		t.Errorf("%d frames", n)
+	}
+	for i := range frames {
+		if f := &frames[i]; len(f.Function) > mostName || len(f.File) > mostName {
+			t.Fatalf("a function with a name of %d bytes, in a file with one of %d", len(f.Function), len(f.File))
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func (im *image) inlined(address uint64, f sanitize.Frame) []sanitize.Frame {
 	list := []sanitize.Frame{}
 	file, line := e.File.Name, e.Line
 	for _, call := range slices.Backward(im.calls(r, address)) {
-		list = append(list, sanitize.Frame{Function: im.nameOf(call), File: file, Line: line, Module: f.Module})
+		list = append(list, sanitize.Frame{Function: short(im.nameOf(call)), File: short(file), Line: line, Module: f.Module})
 		at, _ := call.Val(dwarf.AttrCallFile).(int64)
 		n, _ := call.Val(dwarf.AttrCallLine).(int64)
 		if at < 0 || at >= int64(len(files)) || files[at] == nil {
@@ -35,9 +35,12 @@ func (im *image) inlined(address uint64, f sanitize.Frame) []sanitize.Frame {
 		}
 		file, line = files[at].Name, int(n)
 	}
-	f.File, f.Line = file, line
+	f.File, f.Line = short(file), line
 	return append(list, f)
 }
+
+// short cuts a name, which a hostile program may have made as long as its file.
+func short(name string) string { return name[:min(len(name), mostName)] }
 
 // lineAt returns the row of the line table for an address. LineReader.SeekPC does not find an
 // address below the first sequence of the table: the compiler puts main into a section of its own.
@@ -56,9 +59,9 @@ func lineAt(lines *dwarf.LineReader, address uint64) (row dwarf.LineEntry, ok bo
 }
 
 // calls returns the entries of the functions that were put into others at an address, the outermost
-// first. r is behind the entry of a unit.
+// first, but mostInlined at most. r is behind the entry of a unit.
 func (im *image) calls(r *dwarf.Reader, address uint64) (list []*dwarf.Entry) {
-	for depth := 1; depth > 0; {
+	for depth := 1; depth > 0 && len(list) < mostInlined; {
 		e, err := r.Next()
 		if err != nil || e == nil {
 			return list

@@ -6,6 +6,8 @@ import "time"
 const (
 	// mostFrames bounds a stack.
 	mostFrames = 32
+	// mostInlined bounds the functions that were put into one of them.
+	mostInlined = 64
 	// mostImages bounds the files of a report. Open MPI with UCX has 90.
 	mostImages = 512
 	// mostSections and mostNames bound the sections of a file, and the bytes of their names.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
 )
@@ -165,11 +166,11 @@ func (f *Finding) write(w io.Writer) {
 	fmt.Fprintf(w, "    see %s; --sanitize=-%s switches this check off\n", f.See, f.Check)
 }
 
-// clean makes text of a program harmless for a terminal: control characters are 0 to 0x1f and 0x7f
-// to 0x9f (ISO/IEC 6429, console_codes(4)).
+// clean makes text of a program harmless for a terminal. Control characters are 0 to 0x1f and 0x7f
+// to 0x9f (ISO/IEC 6429, console_codes(4)). Others turn a line round (Unicode's UAX 9), or end it.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return '?'
 		}
 		return r

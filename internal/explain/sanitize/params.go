@@ -25,6 +25,11 @@ const (
 
 	maxCrossed = 4 // queue pairs of a doorbell that a finding names
 
+	// receivesAtOnce is how many new receives a thread of the engine looks at for a message, which
+	// takes one. It hashes hashedBytes of them. Twice: a program that posts 1,000 for each message
+	// takes twice as much of the time of other users. Half: it takes longer until all are seen.
+	receivesAtOnce = 8
+
 	maxPieces = 8 // of a gather or scatter list that are compared
 
 	// If races are looked for:

@@ -86,23 +86,46 @@ func (f *File) Receiving(q *rxe.QP) {
 	}
 }
 
-// lookInto looks for new receives in a queue.
+// looking is a look for new receives in a queue.
+type looking struct {
+	from          uint64 // the index of the first that was not seen
+	after, before *Stack // see receive
+	now           *Stack // the last trapped call
+	most          int    // how many are noted
+	bytes         uint64 // how many of their memory are hashed
+}
+
+// lookInto looks for new receives in a queue: for all in a trapped call, and else for the oldest. A
+// thread of the engine serves other users, too.
 func (f *File) lookInto(o *object, ring rxe.WaitingRing, at *Stack) {
+	l := looking{before: at, most: receivesAtOnce, bytes: hashedBytes}
+	if at != nil {
+		l.most, l.bytes = maxReceives, maxReceives*hashedBytes
+	}
 	f.s.mu.Lock()
-	from, after, now := o.recv.next, o.recv.looked, f.called
+	l.from, l.after, l.now = o.recv.next, o.recv.looked, f.called
 	f.s.mu.Unlock()
+	for f.lookFrom(o, ring, &l) && at != nil && l.most > 0 {
+	}
+}
+
+// lookFrom looks for those that a queue shows at once, and reports whether there were some.
+func (f *File) lookFrom(o *object, ring rxe.WaitingRing, l *looking) bool {
 	var found []receive
 	var lists [][]rxe.SGE
-	next := ring.Waits(from, func(index uint64, w *rxe.RecvWQE) {
-		if len(found) < maxReceives {
-			found = append(found, receive{index: index, after: after, before: at})
+	next := ring.Waits(l.from, func(index uint64, w *rxe.RecvWQE) {
+		if len(found) < l.most {
+			found = append(found, receive{index: index, after: l.after, before: l.before})
 			lists = append(lists, slices.Clone(w.SGL))
 		}
 	})
-	f.hashes(found, lists)
+	if n := len(found); n == l.most {
+		next = found[n-1].index + 1
+	}
+	f.hashes(found, lists, &l.bytes)
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
-	o.recv.looked = now
+	o.recv.looked = l.now
 	f.taken(o)
 	by := f.s.processes[f.pid]
 	if by != nil && f.s.races && len(found) > 0 {
@@ -120,10 +143,13 @@ func (f *File) lookInto(o *object, ring rxe.WaitingRing, at *Stack) {
 		}
 	}
 	o.recv.next = max(o.recv.next, next)
+	more := next > l.from
+	l.from, l.most = next, l.most-max(len(found), 1)
+	return more
 }
 
-// hashes reads the memory of new receives.
-func (f *File) hashes(found []receive, lists [][]rxe.SGE) {
+// hashes reads the memory of new receives, up to a number of bytes.
+func (f *File) hashes(found []receive, lists [][]rxe.SGE, left *uint64) {
 	if !f.s.selected[recvBufferTouched] {
 		return
 	}
@@ -131,6 +157,14 @@ func (f *File) hashes(found []receive, lists [][]rxe.SGE) {
 		f.s.mu.Lock()
 		pieces, writes := f.pieces(lists[i]), f.writes
 		f.s.mu.Unlock()
+		n := uint64(0)
+		for _, p := range pieces {
+			n = min(n+p.length, hashedBytes)
+		}
+		if n > *left {
+			return
+		}
+		*left -= n
 		hash, ok := sumOf(pieces)
 		f.s.mu.Lock()
 		found[i].hash, found[i].hashed = hash, ok && writes == f.writes && !f.isWritten(pieces)

@@ -236,7 +236,7 @@ func (q *wide) Waits(from uint64, see func(uint64, *rxe.RecvWQE)) uint64 {
 	return q.requests
 }
 
-// TestWideReceives: a thread of the engine does not compare all pieces of long lists.
+// TestWideReceives: not all pieces of long lists are compared.
 func TestWideReceives(t *testing.T) {
 	if race.Enabled {
 		return // one goroutine, and long
@@ -247,11 +247,56 @@ func TestWideReceives(t *testing.T) {
 		r.Made("qp2", Made{Kind: kindQP, QP: &QP{QP: r.qp, SendCQ: "cq", SRQ: "srq", Depth: depth}}, at(3))
 		q.requests = maxReceives
 		began := time.Now()
-		r.Receiving(r.qp)
+		r.look(at(9))
 		return time.Since(began)
 	}
 	short, long := took(maxPieces), took(8*maxPieces)
 	if long > 8*short { // 64 times without a bound
 		t.Errorf("lists of %d pieces take %v, those of %d take %v", maxPieces, short, 8*maxPieces, long)
+	}
+}
+
+// counted is memory that counts what is read.
+type counted struct {
+	ram
+	bytes int
+}
+
+func (c *counted) ReadV(spans []rxe.Span) error {
+	for _, s := range spans {
+		c.bytes += len(s.Buf)
+	}
+	return c.ram.ReadV(spans)
+}
+
+// TestReceivesAtOnce: a program posts very many receives, and gets one message. The thread of the
+// engine that brings it, which serves other users, too, looks at the oldest ones, and reads no more
+// than of one message. The others follow with later messages, or in the program's next call.
+func TestReceivesAtOnce(t *testing.T) {
+	r := newRig(t, recvBufferTouched)
+	memory := &counted{ram: r.memory}
+	r.Made("mr2", Made{Kind: kindMR, Number: 2 * key, Region: &Region{Length: uint64(len(r.memory)), Memory: memory}}, at(1))
+	a := &queue{key: 2 * key}
+	r.Made("a", Made{Kind: kindQP, QP: &QP{QP: r.qp, Depth: depth}, Receives: func() rxe.WaitingRing { return a }}, at(3))
+	for range maxReceives {
+		a.post(0, hashedBytes)
+	}
+	for message := 1; message <= 3; message++ {
+		memory.bytes = 0
+		r.Receiving(r.qp)
+		if n := r.s.receives; n != message*receivesAtOnce {
+			t.Errorf("%d receives were seen with message %d", n, message)
+		}
+		if memory.bytes > 2*hashedBytes { // the new ones, and the one that is taken
+			t.Errorf("message %d has %d bytes read", message, memory.bytes)
+		}
+	}
+	r.look(at(9))
+	if n := r.s.receives; n != maxReceives {
+		t.Errorf("%d of %d receives are seen", n, maxReceives)
+	}
+	r.memory[0] = 1
+	if r.Receiving(r.qp); len(r.found()) != 1 {
+		t.Errorf("found %q", r.found())
 	}
 }

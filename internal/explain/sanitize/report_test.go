@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // sample is a report with one finding.
@@ -160,5 +161,22 @@ func TestSARIF(t *testing.T) {
 	}
 	if at := artifact("/other/x.c", "/src"); at != (SARIFArtifact{URI: "file:///other/x.c"}) {
 		t.Error(at)
+	}
+}
+
+// TestHostileNames: names of a program do to a terminal nothing but show.
+func TestHostileNames(t *testing.T) {
+	const hostile = "a\x1b]0;b\a\nc\x9b\xffd\u009be\u202ef\u2028g"
+	r := Report{Findings: []Finding{{Check: keyRange, Level: Error, Program: hostile, Places: []Place{{Lines: []Frame{
+		{Function: hostile, File: hostile, Module: hostile}, {Function: hostile, Module: hostile}, {Module: hostile}}}}}}}
+	var b strings.Builder
+	r.Write(&b)
+	for _, line := range strings.Split(b.String(), "\n") {
+		if strings.ContainsFunc(line, func(c rune) bool { return !unicode.IsGraphic(c) }) {
+			t.Errorf("%q", line)
+		}
+	}
+	if n := strings.Count(b.String(), "\n"); n != 8 {
+		t.Errorf("%d lines:\n%s", n, b.String())
 	}
 }

@@ -37,6 +37,9 @@ const (
 	// sendBatchSize is how many work requests one call of the engine gets. Twice: a batch has 70
 	// KiB more. Half: a stream has twice the calls.
 	sendBatchSize = 32
+	// shownRequests is how many receives an observer sees at once. Twice: a message costs the copy
+	// of twice as many. Half: it takes twice as long until all were seen.
+	shownRequests = 64
 	// creditWait is how long a message waits for a receive work request of its peer. Then the
 	// engine has it, and waits for the RNR time. A program that polls on the same processor has a
 	// turn meanwhile. Twice: a message that its peer never expects fails later. Half: a busy

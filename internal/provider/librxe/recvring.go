@@ -126,7 +126,9 @@ func (r *recvRing) Waits(from uint64, see func(index uint64, w *rxe.RecvWQE)) (n
 	var w rxe.RecvWQE
 	var b [recvSGL + maxQueueSGE*sgeSize]byte
 	next = first + uint64(r.distance(r.cons, r.producer()))
-	for i := max(from, first); i < next; i++ {
+	from = max(from, first)
+	next = min(next, from+shownRequests)
+	for i := from; i < next; i++ {
 		copy(b[:], r.slot(r.cons+uint32(i-first)))
 		if decodeRecv(&w, &b, r.maxSGE) {
 			see(i, &w)

@@ -458,6 +458,22 @@ func TestRingAllocs(t *testing.T) {
 	}
 }
 
+// TestReceivesShownAtOnce: an observer sees many receives by and by: a thread of the engine looks.
+func TestReceivesShownAtOnce(t *testing.T) {
+	a := testArena(t)
+	r := must.Get[*recvRing](t)(newRecvRing(a, 2*shownRequests, 1))
+	c := client(t, a, r)
+	for i := range 2*shownRequests - 1 {
+		c.PostRecv(uint64(i), rxe.SGE{Addr: 8, Length: 8})
+	}
+	for _, want := range []uint64{shownRequests, 2*shownRequests - 1, 2*shownRequests - 1} {
+		from, shown := want-min(want, shownRequests), uint64(0)
+		if next := r.Waits(from, func(uint64, *rxe.RecvWQE) { shown++ }); next != want || shown != want-from {
+			t.Errorf("%d requests from %d on are shown, up to %d", shown, from, next)
+		}
+	}
+}
+
 // TestReceivesShown: an observer sees the receives that wait, with indices that go on after a
 // message, a reset and a move.
 func TestReceivesShown(t *testing.T) {

@@ -91,7 +91,9 @@ func (c *userContext) Begin(u provider.UData) error {
 	if err := c.clock.begin(c); err != nil {
 		return err
 	}
-	c.poller.start() // the clock runs from now on
+	if err := c.poller.start(); err != nil { // the clock runs from now on
+		return err
+	}
 	return respond(u, resp)
 }
 

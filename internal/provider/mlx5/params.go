@@ -43,7 +43,14 @@ const (
 )
 
 // A poller has a thread, and so may two that replace it.
-var openCost = quota.Cost{Memory: openMemory, Files: 1}
+var (
+	openCost   = quota.Cost{Memory: openMemory, Files: 1}
+	pollerCost = quota.Cost{Threads: 1}
+)
+
+// leftThreads is how many threads opens leave of a user's share, for calls. Twice: a user with a
+// share of 10 has no device. Half: more calls wait until a receiver leaves, after a second.
+const leftThreads = 4
 
 // Work requests.
 const (

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorxe/gorxe/internal/quota"
 	"github.com/gorxe/gorxe/internal/sched"
 	"github.com/gorxe/gorxe/internal/sched/standby"
 	"github.com/gorxe/gorxe/internal/sys/procfs"
@@ -21,6 +22,7 @@ type poller struct {
 	c        *userContext
 	class    *sched.Class
 	once     sync.Once
+	err      error // of start
 	role     *standby.Role
 	stopping atomic.Bool
 	napping  atomic.Uint32 // 1 while the thread is in a long pause, which wake ends
@@ -86,9 +88,17 @@ func (p *poller) init(c *userContext, class *sched.Class) {
 	p.c, p.class = c, class
 }
 
-// start starts the thread, once.
-func (p *poller) start() {
-	p.once.Do(func() { p.role = watch.start(p.run) })
+// start starts the thread, once, if the user may have one more. Threads are left for the calls of
+// the user's programs, which would wait for one.
+func (p *poller) start() error {
+	p.once.Do(func() {
+		budget := p.c.budget
+		if p.err = budget.Take(quota.Cost{Threads: pollerCost.Threads + leftThreads}); p.err == nil {
+			budget.Give(quota.Cost{Threads: leftThreads})
+			p.role = watch.start(p.run)
+		}
+	})
+	return p.err
 }
 
 // stop ends it, and waits for it, but not if it is blocked.
@@ -121,7 +131,12 @@ func (p *poller) run(in *standby.Worker) {
 	}()
 	thread := sched.Thread{Class: p.class}
 	defer thread.End()
-	w := worker{poller: p, Worker: in, all: p.begun.Swap(true), policy: sched.Polled{Processors: runtime.NumCPU(), Ready: procfs.Ready}}
+	again := p.begun.Swap(true)
+	if again { // others bound how many workers memory blocks (procmem.User)
+		p.c.budget.Charge(pollerCost)
+	}
+	defer p.c.budget.Give(pollerCost)
+	w := worker{poller: p, Worker: in, all: again, policy: sched.Polled{Processors: runtime.NumCPU(), Ready: procfs.Ready}}
 	// the worker before this one was blocked
 	if p.c.guard.armed.Load() && !w.call(p.c.guard.release) {
 		return

@@ -1,7 +1,6 @@
 package userfault
 
 import (
-	"strings"
 	"unsafe"
 
 	"github.com/gorxe/gorxe/internal/sys/procfs"
@@ -136,8 +135,9 @@ func (t tracee) signals(request uintptr, mask *uint64) error {
 	return nil
 }
 
-// isUserfault reports whether a descriptor is a userfaultfd.
+// isUserfault reports whether a descriptor is a userfaultfd. Of another file, every call could
+// wait for a FUSE server. Its name begins with a slash, or has a number (pipes, sockets).
 func isUserfault(fd int) bool {
 	name, err := procfs.Readlink(procfs.SelfFD(fd))
-	return err == nil && strings.Contains(name, "[userfaultfd]")
+	return err == nil && name == "anon_inode:[userfaultfd]"
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorxe/gorxe/internal/explain/sanitize"
+	"github.com/gorxe/gorxe/internal/test/must"
 )
 
 // attacks are those of testdata/hostile.c, and kinds of memory are those of testdata/unanswered.c.
@@ -56,6 +60,65 @@ func TestHostileMLX5(t *testing.T) {
 	})
 	if d != nil && d.counter("queues_scribbled") == 0 {
 		t.Error("the daemon counts no scribbled queue")
+	}
+}
+
+// watchedAttacks are those of testdata/watched.c.
+var watchedAttacks = []struct {
+	name   string
+	rank   rank
+	device string // only with this one; empty: any
+}{
+	{"stacks", standard, "rxe0"}, {"leave", standard, ""}, {"pages", standard, "mlx5_0"}, {"limits", standard, "mlx5_0"}, {"names", standard, "rxe0"},
+	{"stacks", complete, "mlx5_0"}, {"pages", complete, "rxe0"}, {"limits", complete, "rxe0"}, {"names", complete, "mlx5_0"},
+	{"threads", complete, ""}, {"stops", complete, ""}, {"contexts", complete, ""}, {"forks", complete, ""}, {"faults", complete, "mlx5_0"},
+}
+
+// TestHostileWatched: programs that the sanitizer watches confuse it. Another user's exchange
+// succeeds meanwhile, and that user's sanitizer has nothing to say of theirs.
+func TestHostileWatched(t *testing.T) {
+	need(t, "ibv_rc_pingpong")
+	notNative(t, "a sanitizer")
+	bin := compile(t, "watched")
+	for device, like := range map[string][]string{"rxe0": nil, "mlx5_0": {"--like", "connectx6"}} {
+		if !selection.takes(standard) {
+			continue
+		}
+		t.Run(device, func(t *testing.T) {
+			a, _ := twoHosts(t, 1500)
+			d := startDaemon(t, a, append(like, "--device", device+"=eth0", "--socket-mode", "0666")...)
+			user := a
+			if !oneUser {
+				user = a.as(65534, 65534)
+			}
+			watched := func(h *host, to string, argv ...string) *proc {
+				return start(t, h, d.env(), append([]string{gorxe, "run", "--sanitize=all", "--sanitize-exit=0", "--sanitize-to", to, "--"}, argv...)...)
+			}
+			var attackers []*proc
+			for _, x := range watchedAttacks {
+				if (x.device == "" || x.device == device) && (x.rank == standard || full) {
+					attackers = append(attackers, watched(user, os.DevNull, bin, x.name, device))
+				}
+			}
+			dir := t.TempDir()
+			honest := func(name string) func(t *testing.T, argv ...string) *proc {
+				return func(_ *testing.T, argv ...string) *proc { return watched(a, filepath.Join(dir, name), argv...) }
+			}
+			o := topology{server: honest("server"), client: honest("client"), host: a}
+			o.exchange(t, "ibv_rc_pingpong", "-d", device, "-p", "PORT", "-g", strconv.Itoa(gidIPv4), "-c", "-n", "200", "-s", "4096").good(t)
+			for _, p := range attackers {
+				p.ok()
+			}
+			for _, name := range []string{"server", "client"} {
+				var report sanitize.Report
+				must.OK(t, json.Unmarshal(must.Get[[]byte](t)(os.ReadFile(filepath.Join(dir, name))), &report))
+				for i := range report.Findings {
+					if f := &report.Findings[i]; f.Program != "ibv_rc_pingpong" || f.Level == sanitize.Error {
+						t.Errorf("the %s is told: %s of %s", name, f.Brief(), f.Program)
+					}
+				}
+			}
+		})
 	}
 }
 
