@@ -13,7 +13,7 @@ shift 2
 filters=("${@:-rc_mlx5/*}")
 [ $# -gt 0 ] || filters=('rc_mlx5/*' 'rc_verbs/*' 'ud_mlx5/*' 'ud_verbs/*')
 # Tests that measure, and those that wait for a peer's timeouts a hundred times.
-without='*/test_uct_perf.*:*/uct_cancel_test.*'
+without='*/test_uct_perf.*:*/test_uct_loopback.*:*/uct_cancel_test.*'
 
 if [ ! -e "$dir/.complete" ]; then
 	for tool in libtoolize autoconf automake g++ dpkg-source; do

@@ -15,11 +15,12 @@ var mistakes = []struct {
 	{"mistake_lastbyte", "of message", 7},
 	{"mistake_earlyread", "of message", 11},
 	{"mistake_earlyreuse", "of message", 1},
+	{"mistake_earlylook", "of message", 2},
 	{"mistake_smallcq", "", 24}, // the queue pair is in ERR, or a request was flushed
 	{"mistake_latereceive", "RNR retry counter exceeded", 9},
 }
 
-// TestChaosMistakes runs five programs with a mistake. Each ends well on the plain device, and
+// TestChaosMistakes runs six programs with a mistake. Each ends well on the plain device, and
 // fails with chaos, repeatedly with one seed. Its correct twin ends well with every seed:
 // a few here, 1,000 with GORXE_E2E=full.
 func TestChaosMistakes(t *testing.T) {

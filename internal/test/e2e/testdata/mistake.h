@@ -10,7 +10,7 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "qp.h"
 
-enum { rounds = 12, size = 4096 };
+enum { rounds = 12, size = 4096, rights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
 
 struct side {
 	struct ibv_cq *sends, *receives;
@@ -39,7 +39,7 @@ static struct side make_side(struct ibv_context *ctx, struct ibv_pd *pd, int cqe
 
 	CHECK("memory", s.buf = aligned_alloc(4096, 2 * size));
 	memset(s.buf, 0, 2 * size);
-	CHECK("ibv_reg_mr", s.mr = ibv_reg_mr(pd, s.buf, 2 * size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+	CHECK("ibv_reg_mr", s.mr = ibv_reg_mr(pd, s.buf, 2 * size, rights | IBV_ACCESS_LOCAL_WRITE));
 	CHECK("ibv_create_cq", s.sends = ibv_create_cq(ctx, cqe, NULL, NULL, 0));
 	CHECK("ibv_create_cq", s.receives = ibv_create_cq(ctx, 8, NULL, NULL, 0));
 	attr.send_cq = s.sends;
@@ -50,7 +50,7 @@ static struct side make_side(struct ibv_context *ctx, struct ibv_pd *pd, int cqe
 
 static void connect_side(struct ibv_context *ctx, struct side *s, struct side *peer)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = rights};
 	union ibv_gid gid;
 
 	CHECK("ibv_query_gid", !ibv_query_gid(ctx, 1, gid_index, &gid));
@@ -75,7 +75,7 @@ static inline void post_receive(struct side *s)
 	CHECK("ibv_post_recv", !ibv_post_recv(s->qp, &wr, &bad));
 }
 
-/* Posts the first n bytes of the buffer; a WRITE goes to the second half of the peer's. */
+/* Posts the first n bytes of the buffer; a WRITE or READ concerns the second half of the peer's. */
 static inline void post(struct side *s, struct side *peer, enum ibv_wr_opcode op, uint32_t n)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)s->buf, .length = n, .lkey = s->mr->lkey};
