@@ -137,15 +137,43 @@ func (w *work) key() {
 		w.find(keyWindow, what+", a window: "+k.Why, places)
 	case region == nil: // there was no room to watch it
 	case strings.Contains(k.Why, "domain"):
-		w.find(keyDomain, what+", which is of another protection domain than the queue pair",
+		domain := ", which is of another protection domain than the queue pair"
+		if w.peer != nil && region.file == w.peer.file && region.file != w.file {
+			domain = ", which is the requester's own and not of its peer"
+		}
+		w.find(keyDomain, what+domain,
 			places, region.history("the region was registered"), w.qp.history("the queue pair was made"))
 	case strings.Contains(k.Why, "right"):
 		w.find(keyRight, what+", which lacks "+rights(k.Need), places, region.history("the region was registered"))
 	case strings.Contains(k.Why, "range"):
 		var distance string
 		distance, w.drawing = region.Region.beyond(k.Addr, k.Length)
-		w.find(keyRange, what+", "+distance, places, region.history("the region was registered"))
+		w.find(keyRange, what+", "+distance+w.whose(k.Addr, k.Length), places, region.history("the region was registered"))
 	}
+}
+
+// whose says which other region a range is in: programs take the key of one buffer with the address
+// of another one, or their own address with the key of a peer. Empty: in none.
+func (w *work) whose(addr, n uint64) string {
+	if o := w.file.regionAt(addr, n); o != nil {
+		return fmt.Sprintf(": the address is in the region of key %#x", o.Number)
+	}
+	if w.peer != nil {
+		if o := w.peer.file.regionAt(addr, n); o != nil {
+			return fmt.Sprintf(": the address is in the requester's own region, of key %#x", o.Number)
+		}
+	}
+	return ""
+}
+
+// regionAt returns the oldest region of the process that contains a range; nil: there is none.
+func (f *File) regionAt(addr, n uint64) (oldest *object) {
+	for _, o := range f.objects {
+		if r := o.Region; r != nil && r.Base <= addr && addr-r.Base <= r.Length && n <= r.Length-(addr-r.Base) && (oldest == nil || o.number < oldest.number) {
+			oldest = o
+		}
+	}
+	return oldest
 }
 
 // unknown finds out whether a key was one.

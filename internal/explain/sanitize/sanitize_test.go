@@ -546,3 +546,19 @@ func TestManyRequests(t *testing.T) {
 		t.Errorf("after the end %d are counted: %v", r.s.posts, names)
 	}
 }
+
+// TestKept: what is left because its destruction failed says so, with the call.
+func TestKept(t *testing.T) {
+	r := newRig(t, "leak")
+	r.Kept("cq", at(9))
+	r.Kept("none", at(9))
+	r.Left("cq")
+	r.Left("mr")
+	found := r.s.Report().Findings
+	if len(found) != 2 || !strings.Contains(found[0].What, "EBUSY") || len(found[0].Places) != 2 || found[0].Places[1].Stack.PC != at(9).PC {
+		t.Errorf("%+v", found)
+	}
+	if len(found) == 2 && (strings.Contains(found[1].What, "EBUSY") || len(found[1].Places) != 1) {
+		t.Errorf("%+v", found[1])
+	}
+}

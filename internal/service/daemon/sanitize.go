@@ -161,6 +161,9 @@ func (w *watcher) Ended(id any, unacked uint32, c kernel.Caller) {
 	w.File.Ended(id, at)
 }
 
+// Kept implements uverbs.Watcher.
+func (w *watcher) Kept(id any, c kernel.Caller) { w.File.Kept(id, w.stack(c, false)) }
+
 // Unread implements uverbs.Watcher.
 func (w *watcher) Unread(id any, n uint32, c kernel.Caller) {
 	w.File.Unread(id, n, w.stack(c, false))

@@ -326,6 +326,27 @@ func TestSanitizeAbort(t *testing.T) {
 	}
 }
 
+// TestInterrupted: a verb that a signal has ended leaves the program where it would wait for ever.
+// The program ends, and the sanitizer does not blame it.
+func TestInterrupted(t *testing.T) {
+	if !selection.takes(standard) {
+		return
+	}
+	need(t, "gcc")
+	notNative(t, "a signal ends no verb of a kernel")
+	d := oneDaemon(t)
+	bin := filepath.Join(t.TempDir(), "interrupted")
+	if out, err := exec.Command("gcc", "-g", "-O0", "-Wall", "-o", bin, "testdata/interrupted.c", "-libverbs").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, flags := range [][]string{nil, {"--sanitize"}} {
+		p := start(t, d.host, d.env(), slices.Concat([]string{gorxe, "run"}, flags, []string{"--", bin})...)
+		if err := p.waitFor(programLimit); err != nil || p.wait() != 0 || strings.Contains(p.out.String(), "==") {
+			t.Errorf("%v: %v\n%s", flags, err, p.out.String())
+		}
+	}
+}
+
 // TestSanitizeStrangers: two users of a daemon work together. Each one learns from its sanitizer
 // what its own programs do. Of the other user it has no finding, no object and no frame.
 func TestSanitizeStrangers(t *testing.T) {
