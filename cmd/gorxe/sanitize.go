@@ -47,6 +47,9 @@ func (s *sanitizeChecks) Decode(ctx *kong.DecodeContext) error {
 }
 
 func (s *sanitizeChecks) set(text string) error {
+	if text == "" { // as --sanitize=$CHECKS may be
+		text = sanitize.Default
+	}
 	if _, err := sanitize.ParseSelection(text); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // Failed implements rxe.Reports: work of a queue pair failed.
@@ -43,17 +44,26 @@ type work struct {
 	drawing []string // of the memory in question; nil: none
 }
 
+// own reports whether a request of the queue pair's own send queue failed.
+func (w *work) own() bool { return w.failure.Status != rxe.WCSuccess && !w.failure.Recv }
+
 // asked names the request that was refused, as the subject of a sentence, and where it was posted.
 func (w *work) asked() (subject string, places []Place) {
 	fl := w.failure
-	if fl.Status != rxe.WCSuccess && !fl.Recv {
+	if w.own() {
 		p := w.qp.request(fl.ID)
 		return fmt.Sprintf("%s (wr_id %#x) of %s", an(fl.Op), fl.ID, w.qp), posted(p)
 	}
 	if fl.Recv && fl.Cause == rxe.CauseKey {
 		return fmt.Sprintf("a receive (wr_id %#x) of %s", fl.ID, w.qp), nil
 	}
-	if w.peer == nil {
+	switch {
+	case w.peer != nil:
+	case fl.Peer == wire.GID{} && fl.Cause == rxe.CauseKey: // of a datagram
+		return fmt.Sprintf("a receive of %s", w.qp), w.qp.history("the queue pair was made")
+	case fl.Peer == wire.GID{}:
+		return fmt.Sprintf("a datagram to %s", w.qp), w.qp.history("the queue pair was made")
+	default:
 		return fmt.Sprintf("the peer %v of %s", fl.Peer.Addr(), w.qp), nil
 	}
 	return fmt.Sprintf("a request of %s to %s", w.peer, w.qp), posted(w.peer.asker(fl.Key.Key, fl.Key.Addr, fl.Key.Length))
@@ -273,7 +283,7 @@ func (w *work) memory() {
 		if p := w.peer.asker(0, 0, 0); p != nil {
 			key = p.rkey
 		}
-	} else if p := w.qp.request(w.failure.ID); p != nil && len(p.pieces) > 0 {
+	} else if p := w.qp.request(w.failure.ID); w.own() && p != nil && len(p.pieces) > 0 {
 		key = p.pieces[0].key
 	}
 	if o := w.file.region(key); o != nil {

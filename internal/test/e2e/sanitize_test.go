@@ -211,6 +211,11 @@ var warned = map[string]string{
 	"ucmatose":         "rnr-retry-zero",
 }
 
+// underChaos are the findings about stock programs with --chaos.
+var underChaos = map[string][]string{
+	"ucx_perftest": {"unmapped", "destroyed-while-posted"},
+}
+
 // TestNoMisuse: the sanitizer finds no error in stock programs, and gives no warning but those that
 // are explained.
 func TestNoMisuse(t *testing.T) {
@@ -264,13 +269,16 @@ var mistaken = regexp.MustCompile(`invalid|bad_flow|test_mw_type|bind_mw`)
 func blameless(t *testing.T, h *host, name string, run, argv []string) {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "findings.json")
-	p := start(t, h, nil, slices.Concat(run, []string{"--sanitize", "--sanitize-to", to, "--"}, argv)...)
+	p := start(t, h, nil, slices.Concat(run, []string{"--sanitize", "--sanitize-exit", "0", "--sanitize-to", to, "--"}, argv)...)
 	if err := p.waitFor(4 * programLimit); err != nil || p.wait() != 0 {
 		t.Fatalf("%v\n%s", err, p.out.String())
 	}
 	var report sanitize.Report
 	must.OK(t, json.Unmarshal(must.Get[[]byte](t)(os.ReadFile(to)), &report))
 	for _, f := range report.Worst() {
+		if slices.Contains(run, "--chaos") && slices.Contains(underChaos[name], f.Check) {
+			continue
+		}
 		if f.Level == sanitize.Error || f.Level == sanitize.Warning && f.Check != warned[name] {
 			t.Errorf("%s: %s", f.Level, f.Brief())
 		}
