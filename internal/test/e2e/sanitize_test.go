@@ -313,6 +313,8 @@ func TestSanitizeAbort(t *testing.T) {
 		{"--sanitize --sanitize-abort", "", "status 134\n", 4}, // of SIGABRT
 		{"--sanitize --sanitize-exit 9 --sanitize-to " + sarif, "", "key-range.c:", 9},
 		{"--sanitize --sanitize-exit 256", "", "no exit code", 2},
+		{"--sanitize=", "", "1 error, 0 warnings, 0 notes\n", 4},
+		{"--sanitize --sanitize-to " + filepath.Join(dir, "none", "x"), "", "no such file or directory\n", 2},
 		{"--sanitize --sanitize-exit 0", "", "1 error, 0 warnings, 0 notes\n", 0},
 		{"--sanitize --sanitize-suppress " + known, "", "0 errors, 0 warnings, 0 notes; 1 suppressed\n", 0},
 		{"", "-leak", "1 error, 0 warnings, 0 notes\ngorxe: the sanitizer found an error\n", 4},
