@@ -47,6 +47,9 @@ func (s *sanitizeChecks) Decode(ctx *kong.DecodeContext) error {
 }
 
 func (s *sanitizeChecks) set(text string) error {
+	if text == "" { // as --sanitize=$CHECKS may be
+		text = sanitize.Default
+	}
 	if _, err := sanitize.ParseSelection(text); err != nil {
 		return err
 	}
@@ -68,6 +71,11 @@ func (f *sanitizeFlags) chooseChecks() error {
 	}
 	if f.SanitizeExit < 0 || f.SanitizeExit > mostExit {
 		return usageError{fmt.Errorf("--sanitize-exit: %d is no exit code: give 0 to %d", f.SanitizeExit, mostExit)}
+	}
+	if f.SanitizeTo != "" { // the program should not run in vain
+		if _, err := os.Stat(filepath.Dir(f.SanitizeTo)); err != nil {
+			return usageError{fmt.Errorf("--sanitize-to: %w", err)}
+		}
 	}
 	if f.SanitizeSuppress == "" {
 		return nil

@@ -47,6 +47,19 @@ type Standing interface {
 	Maps(most int) string
 	// Alone reports whether the process has no other thread.
 	Alone() bool
+	// Interrupted reports whether a signal has ended a call of the run before anybody received it.
+	// The program may have got EINTR, which the kernel's devices do not return. See Interrupted.
+	Interrupted() bool
+}
+
+// Interrupted reports whether the program may be where it is because a call that the kernel's
+// devices complete has failed with EINTR, and has no thread that could help.
+//
+// So qperf returns without acknowledging the event that it has read, if ibv_req_notify_cq fails.
+// Its ibv_destroy_cq would then wait for ever.
+func Interrupted(c Caller) bool {
+	s, ok := c.(Standing)
+	return ok && s.Interrupted() && s.Alone()
 }
 
 // Stack is the stack of a thread in a system call.

@@ -70,11 +70,22 @@ type receivers struct {
 	watch   *standby.Watch
 	blocked atomic.Int32
 	wakeUps wakeUps
+	last    atomic.Uint64 // the number of the last call that was received
+	missed  atomic.Bool   // a call ended before anybody received it
 
 	// Tests change these before Serve: after how long a call is blocked, and how many looks find a
 	// receiver with nothing to do before it is sent away.
 	callLimit time.Duration
 	idleLooks int
+}
+
+// received notes the number of a call. The kernel numbers calls one after the other, and delivers
+// them in this order (kernel/seccomp.c: seccomp_next_notify_id), so a number that is left out is that
+// of a call that nobody received.
+func (v *receivers) received(id uint64) {
+	if last := v.last.Swap(id); last != 0 && id != last+1 {
+		v.missed.Store(true)
+	}
 }
 
 // exhausted reports whether no more receivers can be spared.

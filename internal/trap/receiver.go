@@ -87,6 +87,7 @@ func (r *receiver) run() {
 	for !r.s.stopping.Load() && !r.leave.Load() {
 		switch errno := r.s.page.Receive(r.slot, r.s.listener, &r.n); errno {
 		case 0:
+			r.s.receivers.received(r.n.ID)
 		case unix.EINTR:
 			continue
 		case unix.ENOENT:

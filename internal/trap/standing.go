@@ -42,6 +42,9 @@ func (c *caller) Maps(most int) string {
 	return string(text)
 }
 
+// Interrupted implements kernel.Standing.
+func (c *caller) Interrupted() bool { return c.r.s.receivers.missed.Load() }
+
 // Alone implements kernel.Standing.
 func (c *caller) Alone() bool {
 	return len(procfs.Threads(c.r.thread())) == 1 && c.r.s.listener.Valid(c.r.n.ID)

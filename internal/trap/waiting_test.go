@@ -28,6 +28,7 @@ type queueHost struct {
 	socket bool // the descriptors are sockets, which poll never reports
 	opens  atomic.Int32
 	closes atomic.Int32
+	held   chan struct{} // HOLD waits until it is closed
 }
 
 func newQueueHost() *queueHost {
@@ -164,6 +165,15 @@ func (f *queueFile) Write(c kernel.Caller, buf, n uint64) (int64, error) {
 		return int64(n), put(waits)
 	case 4: // OPEN
 		return int64(n), put(uint32(f.host.opens.Load() - f.host.closes.Load()))
+	case 5: // HOLD
+		<-f.host.held
+		return int64(n), nil
+	case 6: // MISSED
+		missed := uint32(0)
+		if c.(kernel.Standing).Interrupted() {
+			missed = 1
+		}
+		return int64(n), put(missed)
 	default:
 		return 0, unix.EINVAL
 	}
@@ -252,6 +262,29 @@ func testWaiting(t *testing.T, h *queueHost, exe, name, ulimit string) {
 	}
 	h.allClosed(t)
 	p.wantIdle()
+}
+
+// TestMissed: a signal ends a call before anybody has received it, and Interrupted says so.
+func TestMissed(t *testing.T) {
+	h := newQueueHost()
+	h.held = make(chan struct{})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p := start(t, options{host: h, stdout: w, patient: true}, compile(t, "waiting"), "missed")
+	w.Close()
+	out := bufio.NewReader(r)
+	for _, want := range []string{"interrupted\n", "ok\n"} {
+		if line, err := out.ReadString('\n'); line != want {
+			t.Fatalf("%q, %v, want %q", line, err, want)
+		}
+		if want == "interrupted\n" {
+			close(h.held)
+		}
+	}
+	p.wait()
 }
 
 // testWaitingKill: a program that is killed while its threads wait leaves nothing.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorxe/gorxe/internal/explain/plural"
 	"github.com/gorxe/gorxe/rxe"
+	"github.com/gorxe/gorxe/wire"
 )
 
 // Failed implements rxe.Reports: work of a queue pair failed.
@@ -43,17 +44,26 @@ type work struct {
 	drawing []string // of the memory in question; nil: none
 }
 
+// own reports whether a request of the queue pair's own send queue failed.
+func (w *work) own() bool { return w.failure.Status != rxe.WCSuccess && !w.failure.Recv }
+
 // asked names the request that was refused, as the subject of a sentence, and where it was posted.
 func (w *work) asked() (subject string, places []Place) {
 	fl := w.failure
-	if fl.Status != rxe.WCSuccess && !fl.Recv {
+	if w.own() {
 		p := w.qp.request(fl.ID)
 		return fmt.Sprintf("%s (wr_id %#x) of %s", an(fl.Op), fl.ID, w.qp), posted(p)
 	}
 	if fl.Recv && fl.Cause == rxe.CauseKey {
 		return fmt.Sprintf("a receive (wr_id %#x) of %s", fl.ID, w.qp), nil
 	}
-	if w.peer == nil {
+	switch {
+	case w.peer != nil:
+	case fl.Peer == wire.GID{} && fl.Cause == rxe.CauseKey: // of a datagram
+		return fmt.Sprintf("a receive of %s", w.qp), w.qp.history("the queue pair was made")
+	case fl.Peer == wire.GID{}:
+		return fmt.Sprintf("a datagram to %s", w.qp), w.qp.history("the queue pair was made")
+	default:
 		return fmt.Sprintf("the peer %v of %s", fl.Peer.Addr(), w.qp), nil
 	}
 	return fmt.Sprintf("a request of %s to %s", w.peer, w.qp), posted(w.peer.asker(fl.Key.Key, fl.Key.Addr, fl.Key.Length))
@@ -137,15 +147,43 @@ func (w *work) key() {
 		w.find(keyWindow, what+", a window: "+k.Why, places)
 	case region == nil: // there was no room to watch it
 	case strings.Contains(k.Why, "domain"):
-		w.find(keyDomain, what+", which is of another protection domain than the queue pair",
+		domain := ", which is of another protection domain than the queue pair"
+		if w.peer != nil && region.file == w.peer.file && region.file != w.file {
+			domain = ", which is the requester's own and not of its peer"
+		}
+		w.find(keyDomain, what+domain,
 			places, region.history("the region was registered"), w.qp.history("the queue pair was made"))
 	case strings.Contains(k.Why, "right"):
 		w.find(keyRight, what+", which lacks "+rights(k.Need), places, region.history("the region was registered"))
 	case strings.Contains(k.Why, "range"):
 		var distance string
 		distance, w.drawing = region.Region.beyond(k.Addr, k.Length)
-		w.find(keyRange, what+", "+distance, places, region.history("the region was registered"))
+		w.find(keyRange, what+", "+distance+w.whose(k.Addr, k.Length), places, region.history("the region was registered"))
 	}
+}
+
+// whose says which other region a range is in: programs take the key of one buffer with the address
+// of another one, or their own address with the key of a peer. Empty: in none.
+func (w *work) whose(addr, n uint64) string {
+	if o := w.file.regionAt(addr, n); o != nil {
+		return fmt.Sprintf(": the address is in the region of key %#x", o.Number)
+	}
+	if w.peer != nil {
+		if o := w.peer.file.regionAt(addr, n); o != nil {
+			return fmt.Sprintf(": the address is in the requester's own region, of key %#x", o.Number)
+		}
+	}
+	return ""
+}
+
+// regionAt returns the oldest region of the process that contains a range; nil: there is none.
+func (f *File) regionAt(addr, n uint64) (oldest *object) {
+	for _, o := range f.objects {
+		if r := o.Region; r != nil && r.Base <= addr && addr-r.Base <= r.Length && n <= r.Length-(addr-r.Base) && (oldest == nil || o.number < oldest.number) {
+			oldest = o
+		}
+	}
+	return oldest
 }
 
 // unknown finds out whether a key was one.
@@ -245,7 +283,7 @@ func (w *work) memory() {
 		if p := w.peer.asker(0, 0, 0); p != nil {
 			key = p.rkey
 		}
-	} else if p := w.qp.request(w.failure.ID); p != nil && len(p.pieces) > 0 {
+	} else if p := w.qp.request(w.failure.ID); w.own() && p != nil && len(p.pieces) > 0 {
 		key = p.pieces[0].key
 	}
 	if o := w.file.region(key); o != nil {

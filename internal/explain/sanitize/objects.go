@@ -59,7 +59,7 @@ type object struct {
 	file      *File
 	number    int // order of making
 	made      *Stack
-	endedBy   *Stack
+	endedBy   *Stack // the call that ended it, or that was refused
 	endedAt   time.Time
 	modified  *Stack
 	posting   *Stack // of the post_send in hand, or of the last one
@@ -185,6 +185,15 @@ func (f *File) endQP(o *object) {
 	f.drop(o)
 }
 
+// Kept notes that the program could not destroy an object, because others use it.
+func (f *File) Kept(id any, at *Stack) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if o := f.objects[id]; o != nil {
+		o.endedBy = at
+	}
+}
+
 // Unacknowledged notes that the only thread of a process is in the call that ends an object, which
 // waits until the program has acknowledged the events that it has read. n of them are not.
 func (f *File) Unacknowledged(id any, n uint32, at *Stack) {
@@ -266,7 +275,12 @@ func (f *File) drop(o *object) {
 }
 
 func (f *File) left(o *object) {
-	f.find(leak, Finding{What: fmt.Sprintf("%s was not destroyed", o), Objects: []string{o.name()}, Places: []Place{{What: "it was made", Stack: o.made}}})
+	what, places := "%s was not destroyed", []Place{{What: "it was made", Stack: o.made}}
+	if o.endedBy != nil {
+		what += ": it was in use by objects that must be destroyed first, and that call failed (EBUSY)"
+		places = append(places, Place{What: "this call failed", Stack: o.endedBy})
+	}
+	f.find(leak, Finding{What: fmt.Sprintf(what, o), Objects: []string{o.name()}, Places: places})
 }
 
 // Left notes that a process has closed the file through which it had an object.

@@ -250,7 +250,9 @@ func TestWideReceives(t *testing.T) {
 		r.look(at(9))
 		return time.Since(began)
 	}
-	short, long := took(maxPieces), took(8*maxPieces)
+	// the shortest of three: a busy machine takes the processor away for longer than this takes
+	best := func(pieces uint64) time.Duration { return min(took(pieces), took(pieces), took(pieces)) }
+	short, long := best(maxPieces), best(8*maxPieces)
 	if long > 8*short { // 64 times without a bound
 		t.Errorf("lists of %d pieces take %v, those of %d take %v", maxPieces, short, 8*maxPieces, long)
 	}

@@ -546,3 +546,52 @@ func TestManyRequests(t *testing.T) {
 		t.Errorf("after the end %d are counted: %v", r.s.posts, names)
 	}
 }
+
+// TestDatagram: a datagram has no peer, and what failed is no request of the send queue, whose wr_id
+// may be the same.
+func TestDatagram(t *testing.T) {
+	for _, recv := range []bool{false, true} {
+		r := newRig(t, "unmapped")
+		r.post(rxe.WRSend, 0, 8, 0)
+		f := rxe.Failure{Cause: rxe.CauseMemory, PeerQPN: 5, Recv: recv} // of nobody
+		if recv {
+			f.Status = rxe.WCLocProtErr
+		}
+		r.Failed(r.qp, &f)
+		found := r.s.Report().Findings
+		if len(found) != 1 || !strings.HasPrefix(found[0].What, "a datagram to queue pair") || len(found[0].Places) != 1 || found[0].Places[0].Stack.PC != at(3).PC {
+			t.Errorf("%v: %+v", recv, found)
+		}
+	}
+}
+
+// TestChosenBy: of a process that uses RDMA CM, the finding names the parameter that is wrong.
+func TestChosenBy(t *testing.T) {
+	for _, cm := range []bool{false, true} {
+		r := newRig(t, "rnr-retry-zero")
+		if cm {
+			r.s.Open(r.pid, "program", CMDevice)
+		}
+		r.Modified(r.qp, &rxe.QPAttr{}, rxe.QPAttrRNRRetry, at(5))
+		found := r.s.Report().Findings
+		if len(found) != 1 || strings.Contains(found[0].What, "its peer's rdma_accept") != cm {
+			t.Errorf("RDMA CM: %v: %+v", cm, found)
+		}
+	}
+}
+
+// TestKept: what is left because its destruction failed says so, with the call.
+func TestKept(t *testing.T) {
+	r := newRig(t, "leak")
+	r.Kept("cq", at(9))
+	r.Kept("none", at(9))
+	r.Left("cq")
+	r.Left("mr")
+	found := r.s.Report().Findings
+	if len(found) != 2 || !strings.Contains(found[0].What, "EBUSY") || len(found[0].Places) != 2 || found[0].Places[1].Stack.PC != at(9).PC {
+		t.Errorf("%+v", found)
+	}
+	if len(found) == 2 && (strings.Contains(found[1].What, "EBUSY") || len(found[1].Places) != 1) {
+		t.Errorf("%+v", found[1])
+	}
+}

@@ -46,10 +46,10 @@ func (f *File) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, at *St
 		find(timeoutZero, "timeout 0: it waits for ever for the answer to a packet that was lost")
 	}
 	if mask&rxe.QPAttrRetryCnt != 0 && attr.RetryCnt == 0 {
-		find(retryZero, "retry_cnt 0: it fails when the first packet is lost")
+		find(retryZero, "retry_cnt 0: it fails when the first packet is lost"+f.chosenBy("retry_count", "rdma_connect"))
 	}
 	if mask&rxe.QPAttrRNRRetry != 0 && attr.RNRRetry == 0 {
-		find(rnrRetryZero, "rnr_retry 0: it fails when its peer has no receive for a message")
+		find(rnrRetryZero, "rnr_retry 0: it fails when its peer has no receive for a message"+f.chosenBy("rnr_retry_count", "its peer's rdma_accept or rdma_connect"))
 	}
 	if mask&rxe.QPAttrMinRNRTimer != 0 && attr.MinRNRTimer == 0 && !f.s.connecting[f.pid] {
 		find(rnrTimerZero, "min_rnr_timer 0, the longest: a sender whose message finds no receive waits for 655 ms")
@@ -57,6 +57,15 @@ func (f *File) Modified(q *rxe.QP, attr *rxe.QPAttr, mask rxe.QPAttrMask, at *St
 	if dgid := attr.AH.DGID.Addr(); mask&rxe.QPAttrAV != 0 && dgid.IsLinkLocalUnicast() {
 		find(gidLinkLocal, fmt.Sprintf("a path to %v, which is link-local: no router forwards its packets", dgid))
 	}
+}
+
+// chosenBy says where RDMA CM has an attribute from, if the process uses that: the line that
+// modifies the queue pair does not name it.
+func (f *File) chosenBy(param, call string) string {
+	if !f.s.connecting[f.pid] {
+		return ""
+	}
+	return fmt.Sprintf("; RDMA CM takes this from the %s of %s", param, call)
 }
 
 // set notes what the peer's attributes have to fit.

@@ -31,7 +31,8 @@ type Call struct {
 
 	ended   Resource // that the call has destroyed, and endedAs its object
 	endedAs *Object
-	made    *Object // a new object, found by others once the call has succeeded
+	kept    Resource // that the call could not destroy
+	made    *Object  // a new object, found by others once the call has succeeded
 	held    []*Object
 
 	scratch [512]byte // for requests of the write() form
@@ -75,7 +76,7 @@ func (k *Call) Begin(c kernel.Caller) {
 	k.Caller, k.Size, k.Method = c, 0, ""
 	k.In, k.UHWIn = nil, nil
 	k.Out, k.UHWOut = Reply{}, Reply{}
-	k.made, k.ended, k.endedAs, k.held = nil, nil, nil, k.held[:0]
+	k.made, k.ended, k.endedAs, k.kept, k.held = nil, nil, nil, nil, k.held[:0]
 }
 
 // End publishes the object that the call made, or undoes it, and releases the objects
@@ -97,13 +98,16 @@ func (k *Call) End(err error) {
 		k.held = nil
 	}
 	k.Attrs.clear()
-	k.Caller, k.In, k.UHWIn, k.made, k.ended, k.endedAs = nil, nil, nil, nil, nil, nil
+	k.Caller, k.In, k.UHWIn, k.made, k.ended, k.endedAs, k.kept = nil, nil, nil, nil, nil, nil, nil
 }
 
 // Made returns the object that the call is about to publish, and Ended the one that it has
 // destroyed, with its resource; nil: there is none.
 func (k *Call) Made() *Object              { return k.made }
 func (k *Call) Ended() (*Object, Resource) { return k.endedAs, k.ended }
+
+// Kept returns the resource that the call could not destroy; nil: there is none.
+func (k *Call) Kept() Resource { return k.kept }
 
 // hold finds an object and prevents its destruction until the call ends.
 func (k *Call) hold(typ uapi.ObjectType, handle uint64) (*Object, error) {
@@ -170,6 +174,7 @@ func (k *Call) destroyFound(o *Object) error {
 	}
 	res := o.Res
 	if err := o.Destroy(false); err != nil {
+		k.kept = res
 		o.Unseize()
 		return err
 	}

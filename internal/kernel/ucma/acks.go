@@ -3,6 +3,8 @@ package ucma
 import (
 	"encoding/binary"
 	"runtime"
+
+	"github.com/gorxe/gorxe/internal/kernel"
 )
 
 // Where librdmacm keeps what it knows of an id, on amd64: struct cma_id_private of cma.c, which is
@@ -15,22 +17,30 @@ const (
 	ownSize      = 548
 )
 
-// waits tells the Watcher that rdma_destroy_id will wait for events of an id that the program has
-// read and not acknowledged (cma.c: rdma_destroy_id).
-func (k *call) waits(c *cmID) {
-	if k.f.watcher == nil || runtime.GOARCH != "amd64" {
-		return
+// waits finds out whether rdma_destroy_id will wait for events of an id that the program has read
+// and not acknowledged (cma.c: rdma_destroy_id). It tells the Watcher, or returns how many events the
+// answer must not count: the program may have left them because of a call that failed with EINTR.
+func (k *call) waits(c *cmID) (forgiven uint32) {
+	interrupted := runtime.GOARCH == "amd64" && kernel.Interrupted(k.Caller)
+	if k.f.watcher == nil && !interrupted || runtime.GOARCH != "amd64" {
+		return 0
 	}
 	k.dev.mu.Lock()
 	uid, reported := c.uid, c.reported
 	k.dev.mu.Unlock()
 	own := make([]byte, ownSize)
 	if reported == 0 || k.Read(uid, own) != nil {
-		return
+		return 0
 	}
-	if n := unacknowledged(own, c.num, reported); n > 0 {
+	n := unacknowledged(own, c.num, reported)
+	switch {
+	case n == 0:
+	case interrupted:
+		return n
+	default:
 		k.f.watcher.Unacknowledged(c, n, k.Caller)
 	}
+	return 0
 }
 
 // unacknowledged returns how many of the events of an id are not acknowledged. Another library may

@@ -150,8 +150,8 @@ func (k *call) destroyID(req *uapi.UcmaIDReq) error {
 	if err != nil {
 		return err
 	}
-	k.waits(c)
-	return respond(k, req.Response, &uapi.UcmaReported{EventsReported: d.destroy(c)})
+	forgiven := k.waits(c)
+	return respond(k, req.Response, &uapi.UcmaReported{EventsReported: d.destroy(c) - forgiven})
 }
 
 // destroy ends an id that no command finds any more. It returns how many of its events the

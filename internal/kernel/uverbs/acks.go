@@ -20,25 +20,42 @@ var ownStructs = map[uapi.ObjectType]ownStruct{
 }
 
 // unacknowledged returns how many events of a destroyed object the program has read and not
-// acknowledged. The program's name of an object is the address of libibverbs's struct. Other
-// libraries may have other names, so the struct must have the handle, and numbers that can be.
+// acknowledged.
 func unacknowledged(c kernel.Caller, o *dispatch.Object) uint32 {
+	async, comp := acknowledged(c, o)
+	return o.AsyncReported - async + o.CompReported - comp
+}
+
+// acknowledged returns how many events of a destroyed object the program has acknowledged; all that
+// it has read: this is not known. The program's name of an object is the address of libibverbs's
+// struct. Other libraries may have other names, so the struct must have the handle, and numbers that
+// can be.
+func acknowledged(c kernel.Caller, o *dispatch.Object) (async, comp uint32) {
 	at, known := ownStructs[o.Type]
 	if !known || o.CompReported == 0 && o.AsyncReported == 0 {
-		return 0
+		return o.AsyncReported, o.CompReported
 	}
 	b := make([]byte, at.size)
 	if c.Read(o.User, b) != nil || binary.NativeEndian.Uint32(b[at.handle:]) != o.Handle {
-		return 0
+		return o.AsyncReported, o.CompReported
 	}
-	async, comp := binary.NativeEndian.Uint32(b[at.async:]), uint32(0)
+	async = binary.NativeEndian.Uint32(b[at.async:])
 	if at.comp > 0 {
 		comp = binary.NativeEndian.Uint32(b[at.comp:])
 	}
 	if async > o.AsyncReported || comp > o.CompReported {
-		return 0
+		return o.AsyncReported, o.CompReported
 	}
-	return o.AsyncReported - async + o.CompReported - comp
+	return async, comp
+}
+
+// forgive has libibverbs wait for no event of a destroyed object, if the program may have left it
+// unacknowledged because of a call that failed with EINTR.
+func forgive(c kernel.Caller, o *dispatch.Object) {
+	if runtime.GOARCH != "amd64" || o.CompReported == 0 && o.AsyncReported == 0 || !kernel.Interrupted(c) {
+		return
+	}
+	o.AsyncReported, o.CompReported = acknowledged(c, o)
 }
 
 // NumberAt implements kernel.NumberedFile: the address of cmd_fd in struct ibv_context, to which

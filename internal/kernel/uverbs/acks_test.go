@@ -2,6 +2,7 @@ package uverbs
 
 import (
 	"encoding/binary"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -51,6 +52,44 @@ func TestUnacknowledged(t *testing.T) {
 		binary.NativeEndian.PutUint32(own[c.at:], c.has)
 		if got := unacknowledged(&library{own: own}, o); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// stopped is a library whose process has one thread, and that a signal may have interrupted.
+type stopped struct {
+	library
+	interrupted, threads bool
+}
+
+func (s *stopped) Stack(int) (kernel.Stack, bool) { return kernel.Stack{}, false }
+func (s *stopped) Maps(int) string                { return "" }
+func (s *stopped) Alone() bool                    { return !s.threads }
+func (s *stopped) Interrupted() bool              { return s.interrupted }
+
+// TestForgive: libibverbs waits for no event that the program has not acknowledged if a signal may
+// be to blame. Another thread may acknowledge it yet.
+func TestForgive(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		return // ownStructs
+	}
+	for _, c := range []struct {
+		name                 string
+		interrupted, threads bool
+		want                 uint32
+	}{
+		{"no signal", false, false, 3},
+		{"a signal", true, false, 1},
+		{"another thread", true, true, 3},
+	} {
+		own := make([]byte, 160)
+		at := ownStructs[uapi.ObjCQ]
+		binary.NativeEndian.PutUint32(own[at.handle:], 7)
+		binary.NativeEndian.PutUint32(own[at.comp:], 1)
+		o := &dispatch.Object{Type: uapi.ObjCQ, Handle: 7, User: 4096, CompReported: 3}
+		forgive(&stopped{library{own: own}, c.interrupted, c.threads}, o)
+		if o.CompReported != c.want {
+			t.Errorf("%s: %d, want %d", c.name, o.CompReported, c.want)
 		}
 	}
 }

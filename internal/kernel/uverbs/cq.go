@@ -179,13 +179,14 @@ func writeDestroyCQ(k *call, req *uapi.DestroyReq) error {
 	if err != nil {
 		return err
 	}
-	return dispatch.Respond(&k.Call, cqEvents(o))
+	return dispatch.Respond(&k.Call, cqEvents(k, o))
 }
 
 func ioctlDestroyCQ(k *call) error {
-	return dispatch.Put(&k.Call, uapi.AttrDestroyResp, cqEvents(k.Attrs.Object(uapi.AttrDestroyHandle)))
+	return dispatch.Put(&k.Call, uapi.AttrDestroyResp, cqEvents(k, k.Attrs.Object(uapi.AttrDestroyHandle)))
 }
 
-func cqEvents(o *dispatch.Object) uapi.DestroyCQResp {
+func cqEvents(k *call, o *dispatch.Object) uapi.DestroyCQResp {
+	forgive(k.Caller, o)
 	return uapi.DestroyCQResp{CompEventsReported: o.CompReported, AsyncEventsReported: o.AsyncReported}
 }

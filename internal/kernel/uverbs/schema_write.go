@@ -125,6 +125,7 @@ func writeDestroyer(typ uapi.ObjectType) func(*call) error {
 		if err != nil {
 			return err
 		}
+		forgive(k.Caller, o)
 		return dispatch.Respond(&k.Call, uapi.DestroyResp{EventsReported: o.AsyncReported})
 	})
 }
@@ -132,5 +133,6 @@ func writeDestroyer(typ uapi.ObjectType) func(*call) error {
 // ioctlDestroyed answers the same in the ioctl form.
 func ioctlDestroyed(k *call) error {
 	o := k.Attrs.Object(uapi.AttrDestroyHandle)
+	forgive(k.Caller, o)
 	return dispatch.Put(&k.Call, uapi.AttrDestroyResp, uapi.DestroyResp{EventsReported: o.AsyncReported})
 }

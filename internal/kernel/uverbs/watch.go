@@ -3,6 +3,8 @@ package uverbs
 import (
 	"runtime"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorxe/gorxe/internal/kernel"
 	"github.com/gorxe/gorxe/internal/kernel/dispatch"
 	"github.com/gorxe/gorxe/internal/provider"
@@ -19,6 +21,8 @@ type Watcher interface {
 	Made(id any, o Watched, c kernel.Caller)
 	Changed(id any, o Watched, c kernel.Caller)
 	Ended(id any, unacked uint32, c kernel.Caller)
+	// Kept sees that the program could not destroy an object, because others use it.
+	Kept(id any, c kernel.Caller)
 	// Unread sees that the program destroys a shared receive queue, and has not read n events of
 	// it.
 	Unread(id any, n uint32, c kernel.Caller)
@@ -65,6 +69,9 @@ func (f *File) watched(k *call, err error) {
 			f.watcher.Unread(res, o.AsyncUnread, k.Caller)
 		}
 		f.watcher.Ended(res, unacked, k.Caller)
+	}
+	if res := k.Kept(); res != nil && errnoOf(err) == unix.EBUSY {
+		f.watcher.Kept(res, k.Caller)
 	}
 	if o := k.Made(); o != nil && err == nil {
 		if w := watchedOf(o.Res); w.Kind != "" {

@@ -3,6 +3,8 @@ package daemon
 import (
 	"errors"
 	"net/netip"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,8 +67,29 @@ func (n *session) watch(f *file, who trap.Credentials) {
 	f.SetWatcher(f.watcher)
 }
 
-func (n *session) newWatcher(pid int, program, device string) *watcher {
-	return &watcher{File: n.sanitizer.Open(pid, program, device), session: n.sanitizer, maps: -1}
+func (n *session) newWatcher(pid int, comm, device string) *watcher {
+	return &watcher{File: n.sanitizer.Open(pid, programName(pid, comm), device), session: n.sanitizer, maps: -1}
+}
+
+// commBytes is how much of a program's name the kernel keeps (linux/sched.h: TASK_COMM_LEN).
+const commBytes = 15
+
+// programName returns the name of a process's program, of which comm may be the beginning. Users
+// write the whole name into suppressions.
+func programName(pid int, comm string) string {
+	exe, err := procfs.Readlink(procfs.Path(pid, "exe"))
+	if err != nil {
+		return comm
+	}
+	return wholeName(comm, exe)
+}
+
+// wholeName returns the name of the file exe if comm is its beginning.
+func wholeName(comm, exe string) string {
+	if name := filepath.Base(exe); len(comm) == commBytes && strings.HasPrefix(name, comm) {
+		return strings.TrimSuffix(name, " (deleted)")
+	}
+	return comm
 }
 
 // watchCM has the sanitizer watch an event channel.
@@ -160,6 +183,9 @@ func (w *watcher) Ended(id any, unacked uint32, c kernel.Caller) {
 	}
 	w.File.Ended(id, at)
 }
+
+// Kept implements uverbs.Watcher.
+func (w *watcher) Kept(id any, c kernel.Caller) { w.File.Kept(id, w.stack(c, false)) }
 
 // Unread implements uverbs.Watcher.
 func (w *watcher) Unread(id any, n uint32, c kernel.Caller) {

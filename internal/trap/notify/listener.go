@@ -73,7 +73,9 @@ func (l Listener) ioctl(req uint, arg unsafe.Pointer) (int, unix.Errno) {
 }
 
 // Receive waits for the next call. After EINTR and ENOENT the caller tries again; ENOENT
-// means that the kernel killed the thread before its call was received.
+// means that a thread was killed, or got a signal, before its call was received. If the signal's
+// handler lacks SA_RESTART, the call has failed with EINTR, also with
+// SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV.
 func (l Listener) Receive(n *Call) unix.Errno {
 	*n = Call{} // the kernel insists
 	_, errno := l.ioctl(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(n))

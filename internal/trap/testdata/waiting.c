@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { POST = 1, GET, WAITS, OPEN };
+enum { POST = 1, GET, WAITS, OPEN, HOLD, MISSED };
 
 static const char *dev = "/dev/infiniband/gorxe-test";
 static int failures;
@@ -505,6 +505,35 @@ static void test_orphan(void)
 	printf(failures ? "failed\n" : "ok\n");
 }
 
+static void *hold(void *fd)
+{
+	check("held", command(*(int *)fd, HOLD, 0, 0) == 0);
+	return 0;
+}
+
+// A signal whose handler lacks SA_RESTART, while another call keeps the receiver busy.
+static void test_missed(void)
+{
+	int fd = open_file(0);
+	struct itimerval often = {{0, 10000}, {0, 10000}}, never = {{0, 0}, {0, 0}};
+	pthread_t thread;
+	uint32_t n;
+	int err;
+	check("nothing is missed", ask(fd, MISSED) == 0);
+	handle(SIGALRM, 0);
+	check("pthread_create", pthread_create(&thread, 0, hold, &fd) == 0);
+	setitimer(ITIMER_REAL, &often, 0);
+	while ((err = command(fd, WAITS, 0, &n)) == 0)
+		;
+	setitimer(ITIMER_REAL, &never, 0);
+	check("interrupted", err == -EINTR);
+	printf("interrupted\n");
+	fflush(stdout);
+	pthread_join(thread, 0);
+	check("missed", ask(fd, MISSED) == 1);
+	printf(failures ? "failed\n" : "ok\n");
+}
+
 int main(int argc, char **argv)
 {
 	struct { const char *name; void (*run)(void); } tests[] = {
@@ -512,6 +541,7 @@ int main(int argc, char **argv)
 		{"shared", test_shared}, {"cancel", test_cancel}, {"nonblock", test_nonblock}, {"dup", test_dup},
 		{"fork", test_fork}, {"stat", test_stat}, {"many", test_many}, {"closed", test_closed},
 		{"storm", test_storm}, {"kill", test_kill}, {"orphan", test_orphan},
+		{"missed", test_missed},
 	};
 	if (argc == 3 && strcmp(argv[1], "execed") == 0)
 		test_execed(atoi(argv[2]));
