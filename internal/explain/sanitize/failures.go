@@ -162,8 +162,8 @@ func (w *work) key() {
 	}
 }
 
-// whose says which other region a range is in: programs take the key of one buffer with the address
-// of another one, or their own address with the key of a peer. Empty: in none.
+// whose says which other region a range is in; empty: in none. Programs take the key of one buffer
+// with the address of another one, or their own address with the key of a peer.
 func (w *work) whose(addr, n uint64) string {
 	if o := w.file.regionAt(addr, n); o != nil {
 		return fmt.Sprintf(": the address is in the region of key %#x", o.Number)
