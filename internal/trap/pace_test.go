@@ -236,34 +236,41 @@ func pacedProgram(args []string) error {
 func pacedTwice() error {
 	var l [2]library
 	defer runtime.KeepAlive(&l)
-	open := func(l *library) (quick int32, err error) {
+	var slow [2]int32
+	open := func(i int) (quick int32, err error) {
 		fd, err := openModern(device)
 		if err != nil {
 			return 0, err
 		}
-		l.number.Store(int32(fd))
+		l := &l[i]
+		slow[i] = int32(fd)
+		l.number.Store(slow[i])
 		if err := l.tell(unsafe.Pointer(&l.number)); err != nil {
 			return 0, err
 		}
 		return l.until()
 	}
-	shut := func(l *library) error {
-		if err := l.write(doorbellSize / 2); err != nil { // so that it is closed at the slow number
-			return err
+	// shut closes it at the slow number, which another call gives to the program, unless the timer is
+	// about to do so.
+	shut := func(i int) error {
+		for l[i].number.Load() != slow[i] {
+			if err := l[i].write(doorbellSize / 2); err != nil {
+				return err
+			}
 		}
-		return unix.Close(int(l.number.Load()))
+		return unix.Close(int(slow[i]))
 	}
 	quick := map[int32]bool{}
 	for range 2 {
 		for i := range l {
-			n, err := open(&l[i])
+			n, err := open(i)
 			if err != nil {
 				return err
 			}
 			quick[n] = true
 		}
 		for i := range l {
-			if err := shut(&l[i]); err != nil {
+			if err := shut(i); err != nil {
 				return err
 			}
 		}
@@ -280,7 +287,7 @@ func pacedTwice() error {
 			return err
 		}
 	}
-	n, err := open(&l[0])
+	n, err := open(0)
 	if err != nil {
 		return err
 	}
@@ -288,7 +295,7 @@ func pacedTwice() error {
 		return fmt.Errorf("the program's own file at %d was replaced", n)
 	}
 	fmt.Println("2 numbers, then another one")
-	return shut(&l[0])
+	return shut(0)
 }
 
 // pacedMoved closes a device at the quick number. Another process, which has the same descriptors,

@@ -98,10 +98,8 @@ func together(t *testing.T, d *daemon, list []misuse) {
 	}
 	for i := range list {
 		m := &list[i]
-		const comm = 15 // bytes that the kernel keeps of a name (TASK_COMM_LEN)
-		name := m.name[:min(len(m.name), comm)]
-		m.compare(t, by[name], out)
-		delete(by, name)
+		m.compare(t, by[m.name], out)
+		delete(by, m.name)
 	}
 	want := 0
 	if report.Count(sanitize.Error) > 0 {
