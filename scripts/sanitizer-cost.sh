@@ -4,12 +4,14 @@
 # right to make network namespaces. Takes 3 minutes. A busy machine has no time for all groups, and the
 # script says which are missing.
 #
-#	scripts/sanitizer-cost.sh [GORXE]
+#	scripts/sanitizer-cost.sh [GORXE [DEVICE]]
+#	scripts/sanitizer-cost.sh bin/gorxe mlx5_0	# with libmlx5
 set -eu
 cd "$(dirname "$0")/.."
 gorxe=$(readlink -f "${1:-bin/gorxe}")
+device=${2:-rxe0}
 if [ -z "${GORXE_COST_NS:-}" ]; then
-	GORXE_COST_NS=1 exec unshare -rn "$0" "$gorxe"
+	GORXE_COST_NS=1 exec unshare -rn "$0" "$gorxe" "$device"
 fi
 ip link set lo up
 end=$(($(date +%s) + 200))
@@ -23,16 +25,16 @@ pair() {
 }
 
 # Each prints the time of one operation, or what is proportional to it.
-write_64k() { pair ib_write_bw -d rxe0 -x 1 -F -n 2000 | awk '$1 == 65536 {print 1/$4}'; }
-write_8() { pair ib_write_bw -d rxe0 -x 1 -F -n 5000 -s 8 | awk '$1 == 8 {print 1/$5}'; }
-send_lat() { pair ib_send_lat -d rxe0 -x 1 -F -n 2000 | awk '$1 == 2 {print $5}'; }
+write_64k() { pair ib_write_bw -d "$device" -x 1 -F -n 2000 | awk '$1 == 65536 {print 1/$4}'; }
+write_8() { pair ib_write_bw -d "$device" -x 1 -F -n 5000 -s 8 | awk '$1 == 8 {print 1/$5}'; }
+send_lat() { pair ib_send_lat -d "$device" -x 1 -F -n 2000 | awk '$1 == 2 {print $5}'; }
 ucx() {
-	UCX_TLS=ib UCX_NET_DEVICES=rxe0:1 pair unshare --ipc --pid --fork --kill-child ucx_perftest -t tag_bw -s 8192 -n 5000 -w 100 |
+	UCX_TLS=ib UCX_NET_DEVICES="$device:1" pair unshare --ipc --pid --fork --kill-child ucx_perftest -t tag_bw -s 8192 -n 5000 -w 100 |
 		awk '/^Final/ {print $5}'
 }
 mpi() {
 	start=$(date +%s%N)
-	UCX_TLS=ib UCX_NET_DEVICES=rxe0:1 "$gorxe" run --socket "$dir/socket" $checks mpirun.mpich -n 2 "$dir/mpi" "$dir/result" >"$dir/out" 2>&1
+	UCX_TLS=ib UCX_NET_DEVICES="$device:1" "$gorxe" run --socket "$dir/socket" $checks mpirun.mpich -n 2 "$dir/mpi" "$dir/result" >"$dir/out" 2>&1
 	echo $(($(date +%s%N) - start))
 }
 
@@ -49,7 +51,7 @@ for group in none default all keys buffers lifetime queues state races; do
 	fi
 	checks=
 	[ $group = none ] || checks="--sanitize=$group"
-	"$gorxe" daemon --socket "$dir/socket" --device rxe0=lo 2>"$dir/daemon" &
+	"$gorxe" daemon --socket "$dir/socket" --device "$device=lo" 2>"$dir/daemon" &
 	daemon=$!
 	until grep -q ready "$dir/daemon"; do sleep 0.1; done
 	row="| $group |"
