@@ -21,6 +21,9 @@ import (
 // the test, under gorxe.
 const roleEnv = "GORXE_E2E_ROLE"
 
+// repository is where its root is, from here.
+const repository = "../../.."
+
 // usernsEnv marks the second run of the binary, in a user namespace of its own.
 const usernsEnv = "GORXE_E2E_USERNS"
 

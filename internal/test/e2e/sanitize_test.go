@@ -28,7 +28,7 @@ type misuse struct {
 // misuses reads what the programs say of themselves.
 func misuses(t *testing.T) (list []misuse) {
 	t.Helper()
-	files, err := filepath.Glob("testdata/misuse/*.c")
+	files, err := filepath.Glob(repository + "/testdata/misuse/*.c")
 	must.OK(t, err)
 	for _, file := range files {
 		text := string(must.Get[[]byte](t)(os.ReadFile(file)))
@@ -53,7 +53,7 @@ func names(f *sanitize.Finding, file string, line int) bool {
 }
 
 // misusePage has a row for each program of testdata/misuse.
-const misusePage = "testdata/misuse.md"
+const misusePage = repository + "/testdata/misuse.md"
 
 // TestMisuse: gorxe run --sanitize finds each mistake of testdata/misuse under its name and with
 // its line, and nothing in the correct twin. A selection has the programs with the name of a check.
@@ -95,8 +95,9 @@ func (m *misuse) binary(t *testing.T) string {
 		if err := os.MkdirAll(filepath.Dir(bin), 0o755); err != nil { //nolint:gosec // as scratch
 			return "", err
 		}
-		out, err := exec.Command("gcc", "-g", "-O0", "-Wall", "-o", bin, "testdata/misuse/"+m.name+".c", "-libverbs", "-lpthread", "-lrdmacm").CombinedOutput()
-		if err != nil {
+		gcc := exec.Command("gcc", "-g", "-O0", "-Wall", "-o", bin, "testdata/misuse/"+m.name+".c", "-libverbs", "-lpthread", "-lrdmacm")
+		gcc.Dir = repository
+		if out, err := gcc.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("gcc %s.c: %w\n%s", m.name, err, out)
 		}
 		return bin, nil
@@ -298,11 +299,7 @@ func TestSanitizeAbort(t *testing.T) {
 	notNative(t, "a sanitizer")
 	d := oneDaemon(t)
 	dir := t.TempDir()
-	bin := filepath.Join(dir, "key-range")
-	out, err := exec.Command("gcc", "-g", "-O0", "-o", bin, "testdata/misuse/key-range.c", "-libverbs").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := (&misuse{name: "key-range"}).binary(t)
 	known := filepath.Join(dir, "known")
 	must.OK(t, os.WriteFile(known, []byte("# known\nkey-range,function=main\n"), 0o600))
 	sarif := filepath.Join(dir, "x.sarif")
@@ -412,10 +409,7 @@ func TestSanitizeConnectX(t *testing.T) {
 	need(t, "gcc")
 	notNative(t, "a sanitizer")
 	a, _ := twoHosts(t, 1500)
-	bin := filepath.Join(t.TempDir(), "key-range")
-	if out, err := exec.Command("gcc", "-g", "-O0", "-o", bin, "testdata/misuse/key-range.c", "-libverbs").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := (&misuse{name: "key-range"}).binary(t)
 	to := filepath.Join(t.TempDir(), "findings.json")
 	p := start(t, a, nil, gorxe, "run", "--private", "--like", "connectx6", "--sanitize", "--sanitize-to", to, "--", bin)
 	code := p.wait()
@@ -440,10 +434,7 @@ func TestSanitizeReplaced(t *testing.T) {
 	need(t, "gcc")
 	notNative(t, "a sanitizer")
 	d := oneDaemon(t)
-	program := filepath.Join(t.TempDir(), "key-range")
-	if out, err := exec.Command("gcc", "-g", "-O0", "-o", program, "testdata/misuse/key-range.c", "-libverbs").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := (&misuse{name: "key-range"}).binary(t)
 	for _, c := range []struct {
 		after string
 		line  bool
