@@ -255,7 +255,7 @@ func endDaemon(t *testing.T, device string, times int, how syscall.Signal) {
 		d := startDaemon(t, a, "--device", device+"=eth0")
 		// A shell does not notice, and can start programs as before.
 		over := d.socket + ".over"
-		shell := d.run(t, "bash", "-c", "echo attached; while ! test -e "+over+"; do /bin/true; done; cat /etc/hostname; ! ibv_devices")
+		shell := d.run(t, "bash", "-c", "echo attached; while ! test -e "+over+"; do sleep 0.02; done; cat /etc/hostname; ! ibv_devices")
 		tr := d.traffic(t, v.argv...)
 		// One that comes later finds no daemon, and has one of its own.
 		if !until(programLimit, func() bool { return shell.ended() || strings.Contains(shell.out.String(), "attached") }) || shell.ended() {
