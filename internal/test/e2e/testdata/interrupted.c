@@ -2,7 +2,7 @@
  * As qperf: a signal whose handler lacks SA_RESTART ends ibv_req_notify_cq, and the program goes on
  * to the end without acknowledging the event that it has read.
  */
-#include "misuse/rig.h"
+#include "../../../../testdata/misuse/rig.h"
 #include <errno.h>
 #include <signal.h>
 #include <sys/time.h>

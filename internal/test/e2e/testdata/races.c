@@ -19,7 +19,7 @@
  * by another mapping of the same memory. The first message from process 0 goes to offset 49152, that
  * from process 1 to 50176, and further ones 64 bytes behind.
  */
-#include "misuse/rig.h"
+#include "../../../../testdata/misuse/rig.h"
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>

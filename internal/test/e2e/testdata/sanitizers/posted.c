@@ -2,7 +2,7 @@
  * One thread prepares what belongs to a message and posts it. Another one polls, and uses it. With an
  * argument, the first one changes it after the post, too.
  */
-#include "../misuse/rig.h"
+#include "../../../../../testdata/misuse/rig.h"
 #include <pthread.h>
 
 static struct rig r;

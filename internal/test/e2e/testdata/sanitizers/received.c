@@ -1,5 +1,5 @@
 /* A message of 8 bytes comes to a receive of 64. With an argument, the program uses a ninth. */
-#include "../misuse/rig.h"
+#include "../../../../../testdata/misuse/rig.h"
 
 int main(int argc, char **argv)
 {
