@@ -156,7 +156,8 @@ func (p *pace) slow() {
 }
 
 // slowFork has the doorbells of a forked process trapped again. It got the quick number with the
-// memory, and makes another call than a doorbell. Nobody gives it the quick number again.
+// memory, and makes another call than a doorbell. Nobody gives it the quick number again. While the
+// parent's number is changing, slowFork leaves that to the next call.
 func (r *receiver) slowFork(o *object) {
 	p := o.pace
 	owner, err := r.caller.owner()
