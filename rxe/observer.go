@@ -22,9 +22,9 @@ type Observer interface {
 // index, which is that of the one before and 1.
 type WaitingRing interface {
 	RecvRing
-	// Waits shows the requests that wait, if their index is at least from, or the oldest of them. It
-	// returns the index of the next one. w is valid during the call only. Waits may block as long as an
-	// access to the program's memory.
+	// Waits shows the requests that wait, if their index is at least from, or the oldest of them.
+	// It returns the index of the next one. w is valid during the call only. Waits may block as
+	// long as an access to the program's memory.
 	Waits(from uint64, see func(index uint64, w *RecvWQE)) (next uint64)
 	// Popped returns the index of the oldest that waits. It takes no lock, and does not block.
 	Popped() uint64

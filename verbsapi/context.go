@@ -219,8 +219,8 @@ func own[T child](c *Context, op string, k kind, object T) (T, error) {
 	return object, nil
 }
 
-// destroy is what every destroying verb does: fault rules may refuse it, do destroys the object, and
-// the context forgets it.
+// destroy is what every destroying verb does: fault rules may refuse it, do destroys the object,
+// and the context forgets it.
 func (c *Context) destroy(op, verb string, k kind, object child, do func() error) error {
 	if err := c.verb(op, verb); err != nil {
 		return err

@@ -119,8 +119,8 @@ func (r *receiver) openDevice(n *tree.Node, flags uint64) verdict {
 	return r.give(o, fd, cloexec)
 }
 
-// ringDirectly makes the doorbells of a device that the process opens direct, if it has any and they
-// need not be trapped.
+// ringDirectly makes the doorbells of a device that the process opens direct, if it has any and
+// they need not be trapped.
 func (s *Session) ringDirectly(o *object, fd int, owner *process) (err error) {
 	ringer, ok := o.file.(kernel.DoorbellFile)
 	if !ok {

@@ -80,8 +80,8 @@ type receivers struct {
 }
 
 // received notes the number of a call. The kernel numbers calls one after the other, and delivers
-// them in this order (kernel/seccomp.c: seccomp_next_notify_id). So a number that is left out is of a
-// call that nobody received.
+// them in this order (kernel/seccomp.c: seccomp_next_notify_id). So a number that is left out is of
+// a call that nobody received.
 func (v *receivers) received(id uint64) {
 	if last := v.last.Swap(id); last != 0 && id != last+1 {
 		v.missed.Store(true)

@@ -241,7 +241,8 @@ func (h *hotTable) at(tid uint32, fd int32) *hotEntry {
 	return &h[(tid*hotSpread+uint32(fd))%uint32(len(h))]
 }
 
-// object is what the caller's descriptor refers to, nil if it is not ours. It remembers that in hot.
+// object is what the caller's descriptor refers to, nil if it is not ours. It remembers that in
+// hot.
 func (r *receiver) object(fd int32) *object {
 	if !r.s.cfg.FDs.Ours(uint32(fd)) {
 		return nil

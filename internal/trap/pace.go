@@ -103,7 +103,8 @@ func (r *receiver) stopped(o *object) verdict {
 	r.caller.behind = o.pace.behind.Swap(false)
 	v := r.tryFile(o)
 	if !o.pace.stops.Take(sched.Now()) && v.kind == answered && v.errno == 0 && r.hurry(o) {
-		o.pace.timer.Reset(sched.StopEvery) // not earlier: slow does nothing while the number is changing
+		// not earlier: slow does nothing while the number is changing
+		o.pace.timer.Reset(sched.StopEvery)
 	}
 	return v
 }
@@ -253,9 +254,9 @@ func (r *receiver) place(fd int, at uint32) bool {
 	return errno == 0
 }
 
-// retire is called for a close, perhaps of one of a device's two numbers. The other one must not keep
-// the device open. No call closes it, so it gets a file of no use, and a later device may have its
-// place.
+// retire is called for a close, perhaps of one of a device's two numbers. The other one must not
+// keep the device open. No call closes it, so it gets a file of no use, and a later device may have
+// its place.
 func (r *receiver) retire() {
 	if !r.s.cfg.Paced || r.n.NR != unix.SYS_CLOSE {
 		return

@@ -251,8 +251,8 @@ func pacedTwice() error {
 		}
 		return l.until()
 	}
-	// shut closes it at the slow number, which another call gives to the program, unless the timer is
-	// about to do so.
+	// shut closes it at the slow number, which another call gives to the program, unless the timer
+	// is about to do so.
 	shut := func(i int) error {
 		for l[i].number.Load() != slow[i] {
 			if err := l[i].write(doorbellSize / 2); err != nil {

@@ -160,8 +160,8 @@ func (r *receiver) send(v verdict) {
 	}
 }
 
-// wakeUp is called before an answer. Only the receiver in its place changes the listener: a receiver
-// that was replaced does not, nor waiting.again.
+// wakeUp is called before an answer. Only the receiver in its place changes the listener: a
+// receiver that was replaced does not, nor waiting.again.
 func (r *receiver) wakeUp() {
 	if r.slot != nil && !r.Replaced() {
 		r.s.receivers.wakeUps.prepare()

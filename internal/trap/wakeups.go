@@ -15,8 +15,9 @@ import "sync"
 // longer than the peer's program takes to post next.
 type wakeUps struct {
 	listener syncer
-	// A receiver that was replaced may answer beside the next one. If the kernel got the two changes
-	// of the listener in another order than elsewhere, all calls would be slow from then on.
+	// A receiver that was replaced may answer beside the next one. If the kernel got the two
+	// changes of the listener in another order than elsewhere, all calls would be slow from then
+	// on.
 	mu        sync.Mutex // a leaf lock
 	fixed     bool       // answers are short, or the kernel has only one way (Linux before 6.6)
 	busy      bool       // the receiver has not slept since its last answer

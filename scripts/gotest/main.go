@@ -1,7 +1,7 @@
 // Command gotest runs `go test` and reports the result for CI. It prints the closing line of each
 // package, the output of failed tests and the names of skipped tests. Totals follow, with the first
-// errors of each failed test and with the tests that took longest. With CI=true in the environment a
-// skipped test is a failure, so a missing tool does not go unnoticed.
+// errors of each failed test and with the tests that took longest. With CI=true in the environment
+// a skipped test is a failure, so a missing tool does not go unnoticed.
 //
 // usage: go run ./scripts/gotest [-taken] [go test flags] [packages]
 //

@@ -55,7 +55,8 @@ func TestName(t *testing.T) {
 		{"g++", "waits.cc", "-O2 -g", []string{"read", "INLINED in net::Server<int>::inlined", "LAMBDA in net::Server<int>::waits()::{lambda()#1}::operator()",
 			"WAITS in net::Server<int>::waits", "MAIN in main"}},
 	}
-	if _, err := exec.LookPath("rustc"); err == nil { // nothing else here needs it, so setup does not install it
+	// nothing else here needs it, so setup does not install it
+	if _, err := exec.LookPath("rustc"); err == nil {
 		programs = append(programs, program{"rustc", "waits.rs", "-O -g",
 			[]string{"read", "INLINED in waits::net::inlined", "WAITS in waits::net::waits", "MAIN in waits::main"}})
 	}

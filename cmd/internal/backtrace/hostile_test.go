@@ -136,8 +136,8 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestManyImages: what the files of a report may take is taken once, under however many names a file
-// is mapped.
+// TestManyImages: what the files of a report may take is taken once, under however many names a
+// file is mapped.
 func TestManyImages(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")

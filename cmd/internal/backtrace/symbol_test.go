@@ -17,7 +17,8 @@ func TestReadableName(t *testing.T) {
 		"_ZN1r3net4send17h0123456789abcdefE": "r::net::send",
 		"_Zmalformed":                        "_Zmalformed",
 		strings.Repeat("x", 2*mostName):      strings.Repeat("x", mostName),
-		strings.Repeat(".part", mostName):    strings.Repeat(".part", mostName)[:mostName], // it is not searched for marks
+		// it is not searched for marks
+		strings.Repeat(".part", mostName): strings.Repeat(".part", mostName)[:mostName],
 	} {
 		if got := readableName(symbol); got != want {
 			t.Errorf("readableName(%q) is %q, want %q", symbol, got, want)

@@ -9,9 +9,9 @@ import (
 	"github.com/gorxe/gorxe/rxe"
 )
 
-// Crossed notes that two threads stand in posts at once, at one doorbell of these queue pairs, which
-// is for one thread at a time. libmlx5 has a lock for it, unless the program has said that it needs
-// none. A program that rings without libmlx5 (mlx5dv) may know better.
+// Crossed notes that two threads stand in posts at once, at one doorbell of these queue pairs,
+// which is for one thread at a time. libmlx5 has a lock for it, unless the program has said that it
+// needs none. A program that rings without libmlx5 (mlx5dv) may know better.
 func (f *File) Crossed(qps []*rxe.QP, at [2]*Stack) {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()

@@ -278,7 +278,8 @@ func (f *File) notes(queue any, n news) {
 		return
 	}
 	c := f.objects[queue]
-	if c == nil || c.CQ == nil || c.CQ.Behind != nil { // nobody knows when it is polled: perhaps at once
+	// nobody knows when it is polled: perhaps at once
+	if c == nil || c.CQ == nil || c.CQ.Behind != nil {
 		f.s.hear(by, &n)
 		return
 	}

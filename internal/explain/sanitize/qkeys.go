@@ -10,9 +10,9 @@ import (
 
 // A device drops a datagram whose Q_Key is not that of the queue pair, and tells nobody. Not each
 // such datagram is a mistake: a stranger may have sent it, a network may have damaged it, and its
-// receiver may have changed its Q_Key meanwhile. So two things must come together. A program of this
-// run has posted the datagram to a queue pair of this run that never had this Q_Key, and the device
-// has dropped it.
+// receiver may have changed its Q_Key meanwhile. So two things must come together. A program of
+// this run has posted the datagram to a queue pair of this run that never had this Q_Key, and the
+// device has dropped it.
 
 // queueKey is the Q_Key of a queue pair.
 type queueKey struct {

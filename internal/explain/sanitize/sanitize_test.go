@@ -103,8 +103,8 @@ func (r *rig) connect(sq, rq wire.PSN) {
 	r.Modified(r.qp, &rxe.QPAttr{SQPSN: sq, MaxRdAtomic: 2}, rxe.QPAttrSQPSN|rxe.QPAttrMaxRdAtomic, at(5))
 }
 
-// TestReconnected: two queue pairs are reset and connected again, one after the other. The first one
-// posts before the second one is reset. Its packets wait for that, so nothing is wrong yet.
+// TestReconnected: two queue pairs are reset and connected again, one after the other. The first
+// one posts before the second one is reset. Its packets wait for that, so nothing is wrong yet.
 func TestReconnected(t *testing.T) {
 	r := newRig(t, psnMismatch)
 	var qps [2]*rxe.QP
@@ -547,8 +547,8 @@ func TestManyRequests(t *testing.T) {
 	}
 }
 
-// TestDatagram: a datagram has no peer, and what failed is no request of the send queue, whose wr_id
-// may be the same.
+// TestDatagram: a datagram has no peer, and what failed is no request of the send queue, whose
+// wr_id may be the same.
 func TestDatagram(t *testing.T) {
 	for _, recv := range []bool{false, true} {
 		r := newRig(t, "unmapped")

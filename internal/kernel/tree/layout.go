@@ -280,7 +280,8 @@ func (b *builder) port(dir string, d *Device) {
 	show("state", (*PortInfo).state)
 	show("phys_state", (*PortInfo).physState)
 	show("link_layer", (*PortInfo).linkLayer)
-	for _, none := range [][2]string{{"lid", "0x0"}, {"lid_mask_count", "0"}, {"sm_lid", "0x0"}, {"sm_sl", "0"}} { // Ethernet has none
+	// Ethernet has none
+	for _, none := range [][2]string{{"lid", "0x0"}, {"lid_mask_count", "0"}, {"sm_lid", "0x0"}, {"sm_sl", "0"}} {
 		show(none[0], func(*PortInfo) string { return none[1] + "\n" })
 	}
 	show("cap_mask", func(p *PortInfo) string { return fmt.Sprintf("0x%08x\n", p.CapMask) })

@@ -18,8 +18,9 @@ const (
 )
 
 // waits finds out whether rdma_destroy_id will wait for events of an id that the program has read
-// and not acknowledged (cma.c: rdma_destroy_id). It tells the Watcher, or returns how many events the
-// answer must not count: the program may have left them because of a call that failed with EINTR.
+// and not acknowledged (cma.c: rdma_destroy_id). It tells the Watcher, or returns how many events
+// the answer must not count: the program may have left them because of a call that failed with
+// EINTR.
 func (k *call) waits(c *cmID) (forgiven uint32) {
 	interrupted := runtime.GOARCH == "amd64" && kernel.Interrupted(k.Caller)
 	if k.f.watcher == nil && !interrupted || runtime.GOARCH != "amd64" {

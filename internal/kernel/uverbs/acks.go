@@ -28,8 +28,8 @@ func unacknowledged(c kernel.Caller, o *dispatch.Object) uint32 {
 
 // acknowledged returns how many events of a destroyed object the program has acknowledged; all that
 // it has read: this is not known. The program's name of an object is the address of libibverbs's
-// struct. Other libraries may have other names, so the struct must have the handle, and numbers that
-// can be.
+// struct. Other libraries may have other names, so the struct must have the handle, and numbers
+// that can be.
 func acknowledged(c kernel.Caller, o *dispatch.Object) (async, comp uint32) {
 	at, known := ownStructs[o.Type]
 	if !known || o.CompReported == 0 && o.AsyncReported == 0 {

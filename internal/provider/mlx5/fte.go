@@ -14,8 +14,8 @@ type fte [fteSize]byte
 // fteMask says which bits of an fte count.
 type fteMask struct{ fte }
 
-// matchable has the bits that frames are matched by (struct mlx5_ifc_dr_match_spec_bits, and the flow
-// label of struct mlx5_ifc_dr_match_set_misc_bits).
+// matchable has the bits that frames are matched by (struct mlx5_ifc_dr_match_spec_bits, and the
+// flow label of struct mlx5_ifc_dr_match_set_misc_bits).
 var matchable = func() (m fte) {
 	for i := range fteSection {
 		m[i] = 0xff
@@ -78,7 +78,8 @@ func (m *fteMask) match(b []byte) (match ether.Match, err error) {
 	return match, nil
 }
 
-// addIP adds what depends on the version of IP (struct mlx5_ifc_dr_match_spec_bits: src_ip, dst_ip).
+// addIP adds what depends on the version of IP (struct mlx5_ifc_dr_match_spec_bits: src_ip,
+// dst_ip).
 func (m *fteMask) addIP(match *ether.Match, v *fte) error {
 	asked := m.fte[fteBits]&fteVersion != 0
 	addresses := !dispatch.IsZero(m.fte[fteSrcIP:fteSection]) || !dispatch.IsZero(m.fte[fteFlow:])

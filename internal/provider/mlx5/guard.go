@@ -142,8 +142,8 @@ func (g *guard) lacksAny(registers []*page) bool {
 	return false
 }
 
-// adopt begins to guard with the userfaultfd that the program has lent. The program's thread goes on
-// when it returns: so a queue that it makes next finds the guard.
+// adopt begins to guard with the userfaultfd that the program has lent. The program's thread goes
+// on when it returns: so a queue that it makes next finds the guard.
 func (g *guard) adopt(fd int, err error) {
 	var h *userfault.Handler
 	if err == nil {

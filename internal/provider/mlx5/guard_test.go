@@ -234,7 +234,8 @@ func TestGuardRings(t *testing.T) {
 	hits := 0
 	must.Eventually(t, "a store waits", func() bool {
 		g.await(10 * longPause)
-		g.rung(func(p *page, word, _ int) { // for none, if a signal has interrupted the store, which then waits again
+		// for none, if a signal has interrupted the store, which then waits again
+		g.rung(func(p *page, word, _ int) {
 			if p == g.places[0].page && word == registersAt {
 				hits++
 			}
@@ -265,7 +266,8 @@ func TestGuardRefused(t *testing.T) {
 	g.close()
 }
 
-// TestGuardWithoutRoom: while others make room for a guard, it is not locked: they may have to end it.
+// TestGuardWithoutRoom: while others make room for a guard, it is not locked: they may have to end
+// it.
 func TestGuardWithoutRoom(t *testing.T) {
 	p := must.Get[*pages](t)(newPages())
 	defer p.close()

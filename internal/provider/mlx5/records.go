@@ -10,9 +10,9 @@ import (
 )
 
 // A store to a register that has waited lands when the page is not protected any more, and the next
-// one may follow in less than a microsecond. To have each one wait, the guard takes turns: before it
-// lets a store go on, it protects the doorbell records, where each post stores first
-// (mlx5.c: post_send_db). While a store to a record waits, it protects the registers.
+// one may follow in less than a microsecond. To have each one wait, the guard takes turns: before
+// it lets a store go on, it protects the doorbell records, where each post stores first (mlx5.c:
+// post_send_db). While a store to a record waits, it protects the registers.
 
 // records are the pages with doorbell records of an open: those of queue pairs, and of completion
 // queues that may be armed. The guard's mu guards them.
@@ -118,8 +118,8 @@ func (g *guard) removeRecord(addr uint64) {
 }
 
 // turn lets what waits go on, and has the store wait that the program makes next: to a record
-// behind one to a register, and the other way round. It reports false if it cannot, or if the guard is
-// not armed: there are new places, or another worker.
+// behind one to a register, and the other way round. It reports false if it cannot, or if the guard
+// is not armed: there are new places, or another worker.
 func (g *guard) turn() (ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

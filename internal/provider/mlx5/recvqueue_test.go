@@ -48,7 +48,8 @@ func TestReceivesShown(t *testing.T) {
 	}
 }
 
-// TestSharedShown: an observer sees the receives of a shared queue, whether they were read ahead or not.
+// TestSharedShown: an observer sees the receives of a shared queue, whether they were read ahead or
+// not.
 func TestSharedShown(t *testing.T) {
 	p := newProgram(t, rxedev.New(t))
 	s := p.newSRQ()

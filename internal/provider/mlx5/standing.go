@@ -58,8 +58,8 @@ type stand struct {
 // register returns the register of the page where the thread stands.
 func (s *stand) register() int { return (s.at - registersAt) / registerSize }
 
-// crossed tells if two threads stand at one register, where libmlx5 lets one at a time. If there may
-// be another one, it waits for that a little.
+// crossed tells if two threads stand at one register, where libmlx5 lets one at a time. If there
+// may be another one, it waits for that a little.
 func (w *worker) crossed(r *ringing) {
 	for i := range w.stands {
 		qps := r.at(w.stands[i].page)

@@ -81,7 +81,8 @@ func TestStops(t *testing.T) {
 		a.completes()
 	}
 	a.ctx.poller.stop()
-	if len(who.list) < 3 || who.over != len(who.list) { // a store that has not landed in time waits again
+	// a store that has not landed in time waits again
+	if len(who.list) < 3 || who.over != len(who.list) {
 		t.Errorf("told %v, and %d times that it was taken", who.list, who.over)
 	}
 }

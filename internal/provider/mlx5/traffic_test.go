@@ -249,7 +249,8 @@ func TestReset(t *testing.T) {
 			q.to(rxe.QPReset)
 			q.ring(q.mem.(*queuePair).register.words[0])
 			must.OK(t, q.mem.Doorbell())
-			// the look that takes it is over when the next but one begins: none works beside the test
+			// the look that takes it is over when the next but one begins: none works beside the
+			// test
 			looks := &q.ctx.poller.looks
 			rung := looks.Load()
 			must.Eventually(t, "the store is taken", func() bool { return looks.Load() >= rung+2 })

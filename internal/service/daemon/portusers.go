@@ -87,7 +87,8 @@ const mostName = 4096
 // commandName is the name by which a process was started. A daemon of gorxe run executes
 // /proc/self/exe, so the kernel knows it as exe.
 func commandName(pid int) string {
-	words, _ := procfs.ReadBegin(procfs.Path(pid, "cmdline"), mostName) // one that has ended, or has none
+	// one that has ended, or has none
+	words, _ := procfs.ReadBegin(procfs.Path(pid, "cmdline"), mostName)
 	if name, _, _ := strings.Cut(string(words), "\x00"); name != "" {
 		return oneLine(filepath.Base(name))
 	}

@@ -15,7 +15,8 @@ import (
 type Mapping struct {
 	Start, End uint64 // addresses, Start < End
 	Offset     uint64 // of Start in the file
-	Rights     string // four letters: r, w, x, or - for each that it lacks; s (shared) or p (private)
+	// four letters: r, w, x, or - for each that it lacks; s (shared) or p (private)
+	Rights string
 	File
 	// Path is empty or in brackets if no file is mapped. It is as the kernel writes it: \012 stands
 	// for a newline, and " (deleted)" follows the path of a file that has no name any more.

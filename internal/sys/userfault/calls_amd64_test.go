@@ -10,8 +10,8 @@ import (
 	"github.com/gorxe/gorxe/internal/test/must"
 )
 
-// TestIsUserfault: the program replaces the descriptor by a file with the name of a userfaultfd. Its
-// server could keep each call on it waiting.
+// TestIsUserfault: the program replaces the descriptor by a file with the name of a userfaultfd.
+// Its server could keep each call on it waiting.
 func TestIsUserfault(t *testing.T) {
 	real, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|unix.O_NONBLOCK|userModeOnly, 0, 0)
 	if errno != 0 {

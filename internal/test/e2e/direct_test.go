@@ -12,8 +12,8 @@ import (
 )
 
 // directTests are what is run again with doorbells that are not trapped: what posts, and what dies
-// or stalls. TestWriteABI is not among them: it makes a new libibverbs use what only an old
-// one does, nor are those that kill programs without traffic. TestNewerRDMACore is, in the full run:
+// or stalls. TestWriteABI is not among them: it makes a new libibverbs use what only an old one
+// does, nor are those that kill programs without traffic. TestNewerRDMACore is, in the full run:
 // newer programs have direct doorbells in TestMPI and TestUCXNewer, too.
 var directTests = map[string][]string{
 	"posts": {"TestPingpong", "TestPerftest", "TestRDMACore", "TestNewerRDMACore", "TestLanding", "TestManyPairs",

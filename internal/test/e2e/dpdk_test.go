@@ -16,8 +16,8 @@ import (
 )
 
 // DPDK's testpmd drives an adapter's queues itself. Its default flow engine makes rules by mlx5dv's
-// matchers in the root table, because other tables need DevX. It uses no huge pages here, because few
-// machines have some.
+// matchers in the root table, because other tables need DevX. It uses no huge pages here, because
+// few machines have some.
 type dpdk struct {
 	release
 	common []string
@@ -73,8 +73,8 @@ func (p *testpmd) finish() string {
 }
 
 // TestDPDK: testpmd of two releases sends and receives, within a daemon and across a veth. Its
-// queues have requests for a frame or for many, and are one or four. Its rules are mlx5dv's, or those
-// of verbs.
+// queues have requests for a frame or for many, and are one or four. Its rules are mlx5dv's, or
+// those of verbs.
 func TestDPDK(t *testing.T) {
 	if native != "" || !selection.takes(complete) {
 		return

@@ -35,18 +35,19 @@ var elsewhere = map[string]string{
 //	shared queues      overlapping-receives-srq; event-ignored, how many receives are left
 //	receive queues     recv-buffer-touched, recv-too-short
 var onConnectX = map[string]bool{
-	"overlapping-receives": false, "overlapping-receives-srq": true, // recv-buffer-touched has a queue pair's own queue
+	// recv-buffer-touched has a queue pair's own queue
+	"overlapping-receives": false, "overlapping-receives-srq": true,
 	"cq-too-small":    false, // cq-overflow is found as that, too
 	"leak":            false, // events-not-acknowledged, likewise
 	"use-after-dereg": false, // freed-while-posted, likewise
 }
 
-// atOnce is how many programs have one sanitizer, which keeps 16 lists of mappings. Each one has its
-// own list, and may have one more for libraries that it loads.
+// atOnce is how many programs have one sanitizer, which keeps 16 lists of mappings. Each one has
+// its own list, and may have one more for libraries that it loads.
 const atOnce = 8
 
-// TestMisuseConnectX: the same is found as by TestMisuse, with the same lines, in programs that ring
-// by a store and have their queues in their own memory. Those of every run have a sanitizer
+// TestMisuseConnectX: the same is found as by TestMisuse, with the same lines, in programs that
+// ring by a store and have their queues in their own memory. Those of every run have a sanitizer
 // together, because most of the time of a run is its start and its report. With GORXE_E2E=full each
 // one runs alone.
 func TestMisuseConnectX(t *testing.T) {

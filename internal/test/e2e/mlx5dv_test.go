@@ -16,8 +16,8 @@ func TestMLX5DV(t *testing.T) {
 	}
 }
 
-// TestFlowMatchers: mlx5dv's flow rules take the frames that they match, end in the right order, and
-// are refused with the errno of mlx5_ib.
+// TestFlowMatchers: mlx5dv's flow rules take the frames that they match, end in the right order,
+// and are refused with the errno of mlx5_ib.
 func TestFlowMatchers(t *testing.T) {
 	besideOthers(t)
 	if native != "" || !selection.takes(standard) {

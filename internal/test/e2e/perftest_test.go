@@ -78,7 +78,8 @@ func perftests() (cases []perftest) {
 				add(complete, 11, lat, "%s -a -n 20 -m 2048", transport)
 				continue
 			}
-			sizes := complete // for each size perftest measures the processor's clock: 0.2 s of computing
+			// for each size perftest measures the processor's clock: 0.2 s of computing
+			sizes := complete
 			if i == 0 && op == "send" {
 				sizes = trappedOnly()
 			}

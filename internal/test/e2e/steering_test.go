@@ -2,8 +2,8 @@ package e2e
 
 import "testing"
 
-// steeringTests are rdma-core's tests of flow rules, mlx5dv's matchers and RSS. A run that is not full
-// has the first ones.
+// steeringTests are rdma-core's tests of flow rules, mlx5dv's matchers and RSS. A run that is not
+// full has the first ones.
 var steeringTests = []string{
 	"test_flow.FlowTest.test_tcp_spec_flow_traffic", "test_rss_traffic.RSSTrafficTest.test_rss_traffic",
 	"test_mlx5_flow.Mlx5MatcherTest.test_smac_matcher_to_qp_flow",

@@ -139,9 +139,9 @@ func (l Listener) Install(a *Install) (int32, unix.Errno) {
 }
 
 // SyncWakeUp says whether the kernel schedules caller and receiver as one
-// (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP): each wakes up the other one on its own processor. That makes
-// a trapped call ten times faster if the receiver sleeps after its answer. SyncWakeUp returns false
-// before Linux 6.6.
+// (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP): each wakes up the other one on its own processor. That
+// makes a trapped call ten times faster if the receiver sleeps after its answer. SyncWakeUp returns
+// false before Linux 6.6.
 func (l Listener) SyncWakeUp(on bool) bool {
 	flags := uintptr(0)
 	if on {
