@@ -47,7 +47,7 @@ func TestTurns(t *testing.T) {
 }
 
 // TestSharedRecord: records in shared memory are not protected, even if the program was not watched
-// when it made the queue. the guard heard of them.
+// when it made the queue.
 func TestSharedRecord(t *testing.T) {
 	p := must.Get[*pages](t)(newPages())
 	g := &guard{pages: p, budget: quota.New(quota.Cost{})}
