@@ -49,11 +49,10 @@ type tally struct {
 }
 
 // inTurn says whether case number i runs in way j of ways that it can be run in.
-// Unless everything is asked for, most run in one of them, in turn. Core cases run in all.
-// Under the race detector, and in the second run (TestDirect), they too run in one. The
-// second run leaves out every other of the rest: only the doorbell differs there.
+// Unless everything is asked for, each runs in one of them, in turn. The second run (TestDirect)
+// leaves out every other one that is not core: only the doorbell differs there.
 func (s *tally) inTurn(r rank, i, j, ways int) bool {
-	if (r == standard || race.Enabled || doorbells == "direct") && i%ways != j && !full {
+	if i%ways != j && !full {
 		r = complete
 	}
 	if doorbells == "direct" && r == standard && (i/ways)%2 == 1 && !full {
