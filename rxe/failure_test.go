@@ -150,7 +150,7 @@ func TestShortReceive(t *testing.T) {
 }
 
 // TestQKeyTold: a UD queue pair reports a datagram that it drops for its Q_Key, once for those of a
-// sender with one Q_Key, and not for ever. What comes through a group is not reported.
+// sender with one Q_Key, and not for ever. It reports none that came through a group.
 func TestQKeyTold(t *testing.T) {
 	const wrong = benchQKey + 1
 	var seen failures

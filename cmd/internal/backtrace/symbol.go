@@ -13,7 +13,7 @@ var clone = regexp.MustCompile(`(\.(constprop|isra|part|cold|lto_priv|llvm)(\.[0
 // Rust without parameters, and without marks of the compiler.
 func readableName(symbol string) string {
 	if len(symbol) > mostName {
-		return symbol[:mostName]
+		return short(symbol)
 	}
 	symbol = clone.ReplaceAllString(symbol, "")
 	return demangle.Filter(symbol, demangle.NoParams, demangle.NoEnclosingParams, demangle.MaxLength(mostNamePower))

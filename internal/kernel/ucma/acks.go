@@ -22,8 +22,11 @@ const (
 // the answer must not count: the program may have left them because of a call that failed with
 // EINTR.
 func (k *call) waits(c *cmID) (forgiven uint32) {
-	interrupted := runtime.GOARCH == "amd64" && kernel.Interrupted(k.Caller)
-	if k.f.watcher == nil && !interrupted || runtime.GOARCH != "amd64" {
+	if runtime.GOARCH != "amd64" {
+		return 0
+	}
+	interrupted := kernel.Interrupted(k.Caller)
+	if k.f.watcher == nil && !interrupted {
 		return 0
 	}
 	k.dev.mu.Lock()

@@ -85,7 +85,7 @@ func (c *userContext) newUAR(typ uint64) (*uar, error) {
 		}
 	}
 	p.made++
-	// What threads store to the other type is one word, for which libmlx5 has no lock.
+	// Threads ring the other type with one store each, and libmlx5 takes no lock for it.
 	p.spare[0].single = typ == uarTypeBF
 	u := &uar{c: c, offset: p.next, id: p.made, register: c.doorbells.addPage(p.spare[0])}
 	p.spare, p.next = p.spare[1:], p.next+provider.PageSize

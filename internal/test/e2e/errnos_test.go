@@ -13,9 +13,8 @@ import (
 // compiling is held while a C program is built: tests that run at once may need the same one.
 var compiling sync.Mutex
 
-// compile builds a C program of testdata, NAME.c with NAME_*.c, against the
-// installed libibverbs.
-func compile(t *testing.T, name string) string {
+// gcc builds a C program, once, and returns its path. A test must not change the file.
+func gcc(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	need(t, "gcc")
 	compiling.Lock()
@@ -24,16 +23,25 @@ func compile(t *testing.T, name string) string {
 	if _, err := os.Stat(bin); err == nil {
 		return bin
 	}
+	if err := os.MkdirAll(filepath.Dir(bin), 0o755); err != nil { //nolint:gosec // as scratch
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc", append([]string{"-o", bin}, args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc %s: %v\n%s", name, err, out)
+	}
+	return bin
+}
+
+// compile builds a C program of testdata, NAME.c with NAME_*.c, against the
+// installed libibverbs.
+func compile(t *testing.T, name string) string {
+	t.Helper()
 	parts, err := filepath.Glob("testdata/" + name + "_*.c")
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := slices.Concat([]string{"-O1", "-Wall", "-Wl,--as-needed", "-o", bin, "testdata/" + name + ".c"}, parts, []string{"-lrdmacm", "-lmlx5", "-libverbs", "-lpthread"})
-	out, err := exec.Command("gcc", argv...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("gcc %s.c: %v\n%s", name, err, out)
-	}
-	return bin
+	args := slices.Concat([]string{"-O1", "-Wall", "-Wl,--as-needed", "testdata/" + name + ".c"}, parts, []string{"-lrdmacm", "-lmlx5", "-libverbs", "-lpthread"})
+	return gcc(t, name, args...)
 }
 
 const (

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,18 +48,7 @@ func ncclRules(seed uint64) []string {
 // compileNCCLNet compiles examples/ncclnet as its first comment says.
 func compileNCCLNet(t *testing.T) string {
 	t.Helper()
-	need(t, "gcc")
-	compiling.Lock()
-	defer compiling.Unlock()
-	bin := filepath.Join(scratch, "ncclnet")
-	if _, err := os.Stat(bin); err == nil {
-		return bin
-	}
-	if out, err := exec.Command("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", bin, "../../../examples/ncclnet/ncclnet.c",
-		"-libverbs", "-ldl", "-lpthread").CombinedOutput(); err != nil {
-		t.Fatalf("gcc ncclnet.c: %v\n%s", err, out)
-	}
-	return bin
+	return gcc(t, "ncclnet", "-O2", "-Wall", "-Wextra", "-Werror", "../../../examples/ncclnet/ncclnet.c", "-libverbs", "-ldl", "-lpthread")
 }
 
 // TestNCCLNet: the calls of NCCL's plugin over two rails, with other faults for each seed. No byte

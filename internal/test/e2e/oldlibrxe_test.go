@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,12 +16,7 @@ const oldLibrxe = "use rdma-core 55 or newer"
 // buildExCQ compiles testdata/excq.c.
 func buildExCQ(t *testing.T) string {
 	t.Helper()
-	need(t, "gcc")
-	bin := filepath.Join(scratch, "excq")
-	if out, err := exec.Command("gcc", "-O1", "-Wall", "-o", bin, "testdata/excq.c", "-libverbs").CombinedOutput(); err != nil {
-		t.Fatalf("gcc excq.c: %v\n%s", err, out)
-	}
-	return bin
+	return gcc(t, "excq", "-O1", "-Wall", "testdata/excq.c", "-libverbs")
 }
 
 // newerLibraries is a launch with the libraries of the newer rdma-core.

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -121,10 +119,7 @@ var raceFirst = []string{"w2/0 | w2/0 | ", "w2/0 p s1 | x0 w2/0 | ", "l2/64 w2/0
 func TestRaceCases(t *testing.T) {
 	need(t, "gcc")
 	notNative(t, "a sanitizer")
-	bin := filepath.Join(t.TempDir(), "races")
-	if out, err := exec.Command("gcc", "-g", "-O1", "-Wall", "-o", bin, "testdata/races.c", "-libverbs", "-lpthread", "-lrdmacm").CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
+	bin := gcc(t, "races", "-g", "-O1", "-Wall", "testdata/races.c", "-libverbs", "-lpthread", "-lrdmacm")
 	d := oneDaemon(t)
 	cases := raceCases()
 	found := make([]bool, len(cases))

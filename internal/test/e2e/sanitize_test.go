@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/gorxe/gorxe/internal/explain/sanitize"
@@ -84,25 +83,10 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// compiled has the functions that compile programs, once.
-var compiled sync.Map
-
 // binary returns the program, compiled.
 func (m *misuse) binary(t *testing.T) string {
 	t.Helper()
-	compile, _ := compiled.LoadOrStore(m.name, sync.OnceValues(func() (string, error) {
-		bin := filepath.Join(scratch, "misuse", m.name)
-		if err := os.MkdirAll(filepath.Dir(bin), 0o755); err != nil { //nolint:gosec // as scratch
-			return "", err
-		}
-		gcc := exec.Command("gcc", "-g", "-O0", "-Wall", "-o", bin, "testdata/misuse/"+m.name+".c", "-libverbs", "-lpthread", "-lrdmacm")
-		gcc.Dir = repository
-		if out, err := gcc.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("gcc %s.c: %w\n%s", m.name, err, out)
-		}
-		return bin, nil
-	}))
-	return must.Get[string](t)(compile.(func() (string, error))())
+	return gcc(t, "misuse/"+m.name, "-g", "-O0", "-Wall", repository+"/testdata/misuse/"+m.name+".c", "-libverbs", "-lpthread", "-lrdmacm")
 }
 
 // judge runs a program and its twin.
@@ -342,10 +326,7 @@ func TestInterrupted(t *testing.T) {
 	need(t, "gcc")
 	notNative(t, "a signal ends no verb of a kernel")
 	d := oneDaemon(t)
-	bin := filepath.Join(t.TempDir(), "interrupted")
-	if out, err := exec.Command("gcc", "-g", "-O0", "-Wall", "-o", bin, "testdata/interrupted.c", "-libverbs").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := gcc(t, "interrupted", "-g", "-O0", "-Wall", "testdata/interrupted.c", "-libverbs")
 	for _, flags := range [][]string{nil, {"--sanitize"}} {
 		p := start(t, d.host, d.env(), slices.Concat([]string{gorxe, "run"}, flags, []string{"--", bin})...)
 		if err := p.waitFor(programLimit); err != nil || p.wait() != 0 || strings.Contains(p.out.String(), "==") {
